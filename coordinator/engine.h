@@ -1,0 +1,79 @@
+// DeepSpeedEngine with ZeRO stage 3 on one rank: what a training script calls, with each release's own order of resets,
+// prologues and partitions.
+//
+// Every call hands back what it would raise. After a failure the state is what the exception left; calling on is allowed
+// and does what a script that caught it would see.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "coordinator/forward_pass.h"
+#include "coordinator/parameter_offload.h"
+#include "coordinator/partitioner.h"
+#include "coordinator/plan.h"
+#include "coordinator/runtime.h"
+
+namespace zero3 {
+
+class Engine {
+ public:
+  struct Options {
+    bool with_optimizer = true;
+    bool input_requires_grad = true;
+  };
+
+  // deepspeed.initialize on the model below `root`. Several engines may share a process, a model, or modules.
+  Engine(Process& process, Module& root, const Behaviour& behaviour, const Settings& settings,
+         Communicator& communicator, Observer* observer, Options options);
+
+  Raised forward(std::span<const Call> root_children, bool grad_enabled);
+  // children called without their root
+  Raised forward_direct(std::span<const Call> calls, bool grad_enabled);
+  Raised backward();
+  Raised step();
+  void train(bool mode);
+
+  Raised save_16bit_model();
+  Raised consolidated_16bit_state_dict();
+  Raised save_checkpoint();
+  Raised load_checkpoint();
+  Raised empty_partition_cache();
+  Raised offload_states();
+  // with GatheredParameters(params, modifier_rank): the two ends of the block. modifier_rank -1: None.
+  Raised gather_enter(std::vector<Param*> params, int modifier_rank);
+  Raised gather_exit();
+  // with unwrap_model_for_generation(engine)
+  Raised unwrap_enter();
+  Raised unwrap_exit();
+  // Hooks removed and registered again, outside any context.
+  Raised register_hooks_again();
+
+  std::span<Param* const> parameters() const { return offload_.parameters(); }
+
+ private:
+  struct GatherContext {
+    std::vector<Param*> params;
+    int modifier_rank;
+  };
+
+  Raised reduce_gradients();
+  Raised optimizer_step();
+  Raised checkpoint_prologue();
+  Raised checkpoint_epilogue();
+  Raised missing_method(const std::string& object, const std::string& method) const;
+  Raised consolidate(Module& module);
+  Raised gather_persistent();
+
+  Runtime runtime_;
+  Options options_;
+  Partitioner partitioner_;
+  ParameterOffload offload_;
+  ForwardPass forward_pass_;
+  std::vector<GatherContext> contexts_;
+  int micro_steps_ = 0;
+  bool gradients_averaged_ = false;  // a backward at an accumulation boundary left gradients for step
+};
+
+}  // namespace zero3

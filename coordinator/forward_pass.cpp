@@ -1,0 +1,185 @@
+#include "coordinator/forward_pass.h"
+
+#include <algorithm>
+
+namespace zero3 {
+
+Raised ForwardPass::run(std::span<const Call> calls, bool grad_enabled, bool input_requires_grad, bool in_engine) {
+  tape_.clear();
+  frames_.clear();
+  reentrant_.clear();
+  grad_enabled_ = grad_enabled;
+  in_engine_ = in_engine;
+  frame_ = -1;
+  saves_left_ = -1;
+  stopped_ = false;
+  Value value{-1, input_requires_grad};
+  if (Raised raised = call_in_turn(calls, value)) return raised;
+  loss_ = op(nullptr, {value}, {});
+  in_engine_ = false;
+  return nullptr;
+}
+
+// Each call takes what the one before it returned.
+Raised ForwardPass::call_in_turn(std::span<const Call> calls, Value& value) {
+  for (const Call& call : calls) {
+    std::vector<Value> results;
+    if (Raised raised = call_checkpointed(call, value, results)) return raised;
+    if (stopped_) return nullptr;
+    if (call.discard_output) continue;
+    value = results.size() == 1 ? results.front() : op(nullptr, results, {});
+    if (stopped_) return nullptr;
+  }
+  return nullptr;
+}
+
+Raised ForwardPass::call_checkpointed(const Call& call, Value input, std::vector<Value>& outputs) {
+  if (call.detach_input) input = Value{};
+  if (call.checkpointing == Checkpointing::kNone || !grad_enabled_) return call_module(call, input, outputs);
+  if (call.checkpointing == Checkpointing::kReentrant) {
+    grad_enabled_ = false;
+    Raised raised = call_module(call, input, outputs);
+    grad_enabled_ = true;
+    if (raised) return raised;
+    for (Value& output : outputs) output = Value{-1, input.requires_grad};
+    if (!input.requires_grad) return nullptr;
+    Node node{.kind = NodeKind::kCheckpoint, .module = call.module, .frame = static_cast<int>(reentrant_.size())};
+    if (input.node >= 0) node.inputs.push_back(input.node);
+    reentrant_.emplace_back(call, input);
+    const int index = tape_.add(std::move(node));
+    for (Value& output : outputs) output.node = index;
+    return nullptr;
+  }
+  const int outer = frame_;
+  if (saves_left_ < 0) {
+    frame_ = static_cast<int>(frames_.size());
+    frames_.push_back({call, input, 0, false});
+  }
+  Raised raised = call_module(call, input, outputs);
+  frame_ = outer;
+  return raised;
+}
+
+Raised ForwardPass::call_module(const Call& call, Value input, std::vector<Value>& outputs) {
+  Module& module = *call.module;
+  if (Raised raised = pre_hooks(module, input)) return raised;
+  if (Raised raised = run_body(call, input, outputs)) return raised;
+  if (stopped_) return nullptr;  // an exception left the module: no forward hook runs
+  return forward_hooks(module, outputs);
+}
+
+Raised ForwardPass::pre_hooks(Module& module, Value& input) {
+  for (size_t i = 0; i < module.forward_pre_hooks.size(); ++i) {
+    const Hook hook = module.forward_pre_hooks[i];
+    if (hook.kind == Hook::Kind::kResetStep) {
+      if (Raised raised = hook.owner->start_of_forward()) return raised;
+    } else if (hook.kind == Hook::Kind::kPreForward) {
+      if (backward_depth_ > 0) hook.owner->set_recomputing(true);
+      Raised raised = hook.owner->pre_sub_module_forward(module);
+      if (backward_depth_ > 0) hook.owner->set_recomputing(false);
+      if (raised) return through(std::move(raised), "_pre_forward_module_hook");
+    } else {
+      input = wrap_post_backward(module, hook.owner, input);
+    }
+  }
+  return nullptr;
+}
+
+Raised ForwardPass::run_body(const Call& call, Value input, std::vector<Value>& outputs) {
+  Module& module = *call.module;
+  Value value = input;
+  if (Raised raised = use_externals(module)) return raised;
+  std::vector<Param*> weights = module.own_params;
+  weights.insert(weights.end(), module.used_externals.begin(), module.used_externals.end());
+  if (!weights.empty() || module.children.empty()) value = op(&module, {value}, weights);
+  if (stopped_) return nullptr;
+  if (Raised raised = call_in_turn(call.children, value)) return raised;
+  outputs.assign(1, value);
+  if (module.outputs > 1) {
+    outputs.clear();
+    for (int i = 0; i < module.outputs && !stopped_; ++i) outputs.push_back(op(&module, {value}, {}));
+  }
+  return nullptr;
+}
+
+// Weights of other modules. While the engine runs forward, reading a partitioned one registers it as external to the
+// module that runs and gathers it; else the computation meets an empty tensor.
+Raised ForwardPass::use_externals(Module& module) {
+  for (Param* param : module.used_externals) {
+    if (param->ds_status == ZeroParamStatus::kAvailable) continue;
+    if (param->ds_status == ZeroParamStatus::kNotAvailable && in_engine_) {
+      Module& running = *process_.forward_module_stack.back();
+      running.register_external(param);
+      runtime_.emit({.kind = EventKind::kExternal, .module = &running, .params = std::span(&param, 1)});
+      if (Raised raised = partitioner_.all_gather(std::span(&param, 1), Reason::kAccessed, &running)) return raised;
+      continue;
+    }
+    return raise(FailureKind::kEmptyWeight, "RuntimeError",
+                 "The size of tensor a (" + std::to_string(param->ds_numel) +
+                     ") must match the size of tensor b (0) at non-singleton dimension 0",
+                 {param});
+  }
+  return nullptr;
+}
+
+Raised ForwardPass::forward_hooks(Module& module, std::vector<Value>& outputs) {
+  for (size_t i = 0; i < module.forward_hooks.size(); ++i) {
+    const Hook hook = module.forward_hooks[i];
+    if (hook.kind == Hook::Kind::kPostForward) {
+      if (Raised raised = hook.owner->post_sub_module_forward(module)) {
+        return through(std::move(raised), "_post_forward_module_hook");
+      }
+    } else if (hook.kind == Hook::Kind::kEndOfForward) {
+      if (grad_enabled_) continue;
+      if (Raised raised = hook.owner->end_of_forward()) return raised;
+    } else {
+      for (Value& output : outputs) output = wrap_pre_backward(module, hook.owner, output);
+    }
+  }
+  return nullptr;
+}
+
+Value ForwardPass::op(Module* module, const std::vector<Value>& inputs, std::span<Param* const> weights) {
+  const auto wants_grad = [](const auto& item) { return item.requires_grad; };
+  const bool requires_grad =
+      grad_enabled_ && (std::ranges::any_of(inputs, wants_grad) ||
+                        std::ranges::any_of(weights, [](const Param* param) { return param->requires_grad; }));
+  if (!requires_grad) return {};
+  Node node{.module = module, .frame = frame_, .saves = true};
+  for (const Value& input : inputs) {
+    if (input.requires_grad && input.node >= 0) node.inputs.push_back(input.node);
+  }
+  for (Param* param : weights) {
+    if (param->requires_grad) node.weights.push_back(param);
+  }
+  if (frame_ >= 0) ++frames_[static_cast<size_t>(frame_)].saved;
+  if (saves_left_ > 0 && --saves_left_ == 0) stopped_ = true;
+  return {tape_.add(std::move(node)), true};
+}
+
+Value ForwardPass::wrap_post_backward(Module& module, ParameterOffload* owner, Value input) {
+  const bool once = runtime_.behaviour.grads_remaining_initialised_once;
+  if (!once || !module.has_grads_remaining) module.ds_grads_remaining = 0;
+  module.has_grads_remaining = true;
+  if (!input.requires_grad) return input;
+  ++module.ds_grads_remaining;
+  if (!grad_enabled_) return {};
+  Node node{.kind = NodeKind::kPostBackward,
+            .module = &module,
+            .owner = module.post_bwd_fn_owner != nullptr ? module.post_bwd_fn_owner : owner};
+  if (input.node >= 0) node.inputs.push_back(input.node);
+  return {tape_.add(std::move(node)), true};
+}
+
+Value ForwardPass::wrap_pre_backward(Module& module, ParameterOffload* owner, Value output) {
+  ++module.applied_pre_backward_ref_cnt;
+  module.pre_backward_done = false;
+  if (!output.requires_grad || !grad_enabled_) return {};
+  Node node{.kind = NodeKind::kPreBackward,
+            .module = &module,
+            .owner = module.pre_bwd_fn_owner != nullptr ? module.pre_bwd_fn_owner : owner};
+  if (output.node >= 0) node.inputs.push_back(output.node);
+  return {tape_.add(std::move(node)), true};
+}
+
+}  // namespace zero3

@@ -1,0 +1,69 @@
+// Runs a plan as torch runs a model: hooks around each module, autograd nodes for what it computes, and backward.
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "coordinator/parameter_offload.h"
+#include "coordinator/plan.h"
+#include "coordinator/tape.h"
+
+namespace zero3 {
+
+class ForwardPass {
+ public:
+  // `partitioner` gathers weights read outside their module.
+  ForwardPass(Process& process, Runtime& runtime, Partitioner& partitioner)
+      : process_(process), runtime_(runtime), partitioner_(partitioner) {}
+
+  // Calls modules one after the other (the root alone, or children directly) and keeps the last output as the loss of a
+  // coming backward. `in_engine`: through engine.forward, where an access to a partitioned weight gathers it.
+  Raised run(std::span<const Call> calls, bool grad_enabled, bool input_requires_grad, bool in_engine);
+  // loss.backward(). The params that received a gradient, in order, are in gradients() afterwards.
+  Raised backward();
+  const std::vector<Param*>& gradients() const { return gradients_; }
+  bool in_backward() const { return backward_depth_ > 0; }
+
+ private:
+  struct Frame {  // one checkpointed region without reentrance
+    Call call;
+    Value input;
+    int saved = 0;
+    bool recomputed = false;
+  };
+
+  Raised call_in_turn(std::span<const Call> calls, Value& value);
+  Raised call_checkpointed(const Call& call, Value input, std::vector<Value>& outputs);
+  Raised call_module(const Call& call, Value input, std::vector<Value>& outputs);
+  Raised run_body(const Call& call, Value input, std::vector<Value>& outputs);
+  Raised use_externals(Module& module);
+  Raised pre_hooks(Module& module, Value& input);
+  Raised forward_hooks(Module& module, std::vector<Value>& outputs);
+  Value op(Module* module, const std::vector<Value>& inputs, std::span<Param* const> weights);
+  Value wrap_post_backward(Module& module, ParameterOffload* owner, Value input);
+  Value wrap_pre_backward(Module& module, ParameterOffload* owner, Value output);
+  Raised run_node(int index);
+  Raised run_op(int index);
+  Raised run_pre_backward(const Node& node);
+  Raised run_post_backward(const Node& node);
+  Raised recompute_reentrant(int index);
+  Raised recompute_frame(Frame& frame);
+
+  Process& process_;
+  Runtime& runtime_;
+  Partitioner& partitioner_;
+  Tape tape_;
+  std::vector<Frame> frames_;
+  std::vector<std::pair<Call, Value>> reentrant_;  // by Node::frame of a kCheckpoint node
+  std::vector<Param*> gradients_;
+  Value loss_;
+  bool grad_enabled_ = true;
+  bool in_engine_ = false;
+  int frame_ = -1;          // region being recorded
+  int saves_left_ = -1;     // of a recomputation: stops when it reaches 0
+  bool stopped_ = false;
+  int backward_depth_ = 0;
+};
+
+}  // namespace zero3

@@ -1,0 +1,52 @@
+// Gathering and partitioning of params: what zero.Init puts on every Parameter (partition_parameters.py).
+//
+// Launching sets INFLIGHT, waiting AVAILABLE, partitioning NOT_AVAILABLE. A coalesced handle flips all its params at the
+// first wait.
+#pragma once
+
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "coordinator/model.h"
+#include "coordinator/runtime.h"
+
+namespace zero3 {
+
+// One launched all-gather: AllGatherHandle, AllGatherCoalescedHandle and their NoGather forms.
+struct AllGatherHandle {
+  std::vector<Param*> params;  // in the collective's order
+  Communicator::Request request = -1;
+  bool complete = false;
+  int references = 0;          // registry entries that still hold it
+};
+
+class Partitioner {
+ public:
+  explicit Partitioner(Runtime& runtime) : runtime_(runtime) {}
+
+  // param.all_gather_coalesced(params): asynchronous, sorted by ds_id. Raises if one is not NOT_AVAILABLE.
+  // `references` is how many times the handle will be waited on.
+  Raised launch(std::span<Param* const> params, Reason reason, const Module* module, AllGatherHandle*& handle);
+  // v1's asynchronous all_gather: one collective a param, in the order given. Skips all but NOT_AVAILABLE ones.
+  Raised launch_singly(std::span<Param* const> params, Reason reason, const Module* module,
+                       std::vector<AllGatherHandle*>& handles);
+  // handle.wait(), and one reference less.
+  Raised wait(AllGatherHandle& handle);
+  // param.all_gather(params), synchronous: gathers the NOT_AVAILABLE ones, passes over the others.
+  Raised all_gather(std::span<Param* const> params, Reason reason, const Module* module = nullptr);
+  // param.partition(params): raises CP for one in flight and FREE for an active one.
+  Raised partition(std::span<Param* const> params, Reason reason);
+
+ private:
+  AllGatherHandle& new_handle(std::span<Param* const> params);
+  Raised partition_one(Param& param);
+  Raised free_param(Param& param);
+
+  Runtime& runtime_;
+  std::deque<AllGatherHandle> handles_;
+  std::vector<AllGatherHandle*> free_handles_;
+  std::vector<Param*> scratch_;
+};
+
+}  // namespace zero3

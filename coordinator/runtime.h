@@ -1,0 +1,23 @@
+// What every part of one engine on one rank shares: the release's behaviour, the settings, and the outside.
+#pragma once
+
+#include "coordinator/behaviour.h"
+#include "coordinator/communicator.h"
+#include "coordinator/observer.h"
+#include "coordinator/settings.h"
+
+namespace zero3 {
+
+struct Runtime {
+  Behaviour behaviour;
+  Settings settings;
+  Communicator& communicator;
+  Observer* observer = nullptr;  // null: nobody watches
+
+  int world_size() const { return communicator.world_size(); }
+  void emit(const Event& event) const {
+    if (observer != nullptr) observer->on_event(event);
+  }
+};
+
+}  // namespace zero3

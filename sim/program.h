@@ -1,0 +1,85 @@
+// What is to be run: a model, its settings, and a program for each rank. Everything is by index into the model's spec;
+// parsers (scenario files, the short form) make it, RankRunner runs it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "coordinator/model_spec.h"
+#include "coordinator/plan.h"
+#include "coordinator/settings.h"
+
+namespace zero3::sim {
+
+// Where something was written, 1-based; line 0: nowhere.
+struct Place {
+  int line = 0;
+  int column = 0;
+};
+
+// One module call of a forward, by module index.
+struct PlannedCall {
+  int module = 0;
+  std::vector<PlannedCall> children = {};
+  Checkpointing checkpointing = Checkpointing::kNone;
+  bool detach_input = false;
+  bool discard_output = false;
+};
+
+struct ParamRef {
+  int module = 0;
+  int param = 0;
+};
+
+enum class OpKind {
+  kForward,        // the engine's model: plan = what the root calls
+  kForwardDirect,  // plan = modules called without the root
+  kBackward,
+  kStep,
+  kTrain,          // engine.train()
+  kEval,           // engine.eval()
+  kSave16bit,
+  kConsolidate,    // _zero3_consolidated_16bit_state_dict
+  kSaveCheckpoint,
+  kLoadCheckpoint,
+  kEmptyPartitionCache,
+  kOffloadStates,
+  kGatherEnter,    // with GatheredParameters(params, modifier_rank):
+  kGatherExit,
+  kUnwrapEnter,    // with unwrap_model_for_generation(engine):
+  kUnwrapExit,
+  kRegisterHooksAgain,
+};
+
+struct Op {
+  OpKind kind = OpKind::kForward;
+  int engine = 0;
+  bool grad_enabled = true;
+  std::vector<PlannedCall> plan = {};
+  std::vector<ParamRef> params = {};
+  int modifier_rank = -1;  // -1: None
+};
+
+// One step of the program as its author wrote it: a token of the short form, an item of a scenario's program.
+struct Statement {
+  std::string text;
+  Place place;
+  std::vector<Op> ops;
+};
+
+using Program = std::vector<Statement>;
+
+struct EngineSetup {
+  int root = 0;  // module index
+  bool with_optimizer = true;
+};
+
+struct Experiment {
+  ModelSpec model;
+  Settings settings;
+  bool input_requires_grad = true;
+  std::vector<EngineSetup> engines = {EngineSetup{}};
+  std::vector<Program> rank_programs;  // one a rank; their number is the world size
+};
+
+}  // namespace zero3::sim
