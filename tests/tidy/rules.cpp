@@ -60,11 +60,11 @@ Findings broken(const Tree& tree, std::span<const Ban> bans) {
 }
 
 std::set<std::string> included_files(const Tree& tree) {
-  static const std::regex include(R"~(#include "([^"]+)")~");
+  static const std::regex kInclude(R"~(#include "([^"]+)")~");
   std::set<std::string> included;
   for (const auto& [path, text] : tree) {
     if (!is_code(path)) continue;
-    for (std::sregex_iterator match(text.begin(), text.end(), include), end; match != end; ++match) {
+    for (std::sregex_iterator match(text.begin(), text.end(), kInclude), end; match != end; ++match) {
       included.insert((*match)[1]);
     }
   }
@@ -133,7 +133,7 @@ Findings dead_files(const Tree& tree) {
 }
 
 Findings crossed_layers(const Tree& tree) {
-  static const Ban bans[] = {
+  static const Ban kBans[] = {
       {std::regex("^coordinator/"), std::regex(R"(^#include "(?!coordinator/))"),
        "coordinator/ includes coordinator/ and the standard library alone"},
       {std::regex("^coordinator/"), std::regex(R"(^#include <[^>]*[./])"),
@@ -143,49 +143,48 @@ Findings crossed_layers(const Tree& tree) {
       {std::regex("^(tests|bench)/"), std::regex(R"(^#include "(?!coordinator/|sim/|tests/|bench/))"),
        "includes are written from the repository's root"},
   };
-  return broken(tree, bans);
+  return broken(tree, kBans);
 }
 
 Findings stray_versions(const Tree& tree) {
-  static const std::regex elsewhere("^(coordinator/(?!release|behaviour)|sim/)");
-  static const Ban bans[] = {
-      {elsewhere, std::regex(R"(\bRelease\s*\w*[{(]\s*\d)"), "a release by number: ask a flag of Behaviour"},
-      {elsewhere, std::regex(R"("v?\d+\.\d+\.\d+")"), "a release by number: ask a flag of Behaviour"},
-      {elsewhere, std::regex(R"(\b(release|version)(\(\))?(\.(major|minor|patch))? (<|<=|>|>=|==|!=) )"),
+  static const std::regex kElsewhere("^(coordinator/(?!release|behaviour)|sim/)");
+  static const Ban kBans[] = {
+      {kElsewhere, std::regex(R"(\bRelease\s*\w*[{(]\s*\d)"), "a release by number: ask a flag of Behaviour"},
+      {kElsewhere, std::regex(R"("v?\d+\.\d+\.\d+")"), "a release by number: ask a flag of Behaviour"},
+      {kElsewhere, std::regex(R"(\b(release|version)(\(\))?(\.(major|minor|patch))? (<|<=|>|>=|==|!=) )"),
        "a comparison of releases: ask a flag of Behaviour"},
   };
-  return broken(tree, bans);
+  return broken(tree, kBans);
 }
 
 Findings banned_words(const Tree& tree) {
-  static const std::regex anywhere("");
-  static const std::regex coordinator("^coordinator/");
-  static const std::string never_iterated = "// never iterated";
-  static const std::regex product("^(coordinator|sim)/");
-  static const Ban bans[] = {
-      {coordinator,
+  static const std::regex kCoordinator("^coordinator/");
+  static const std::string kNeverIterated = "// never iterated";
+  static const std::regex kProduct("^(coordinator|sim)/");
+  static const Ban kBans[] = {
+      {kCoordinator,
        std::regex("^#include "
                   "<(atomic|chrono|condition_variable|cstdio|ctime|filesystem|fstream|future|iostream|mutex|"
                   "random|thread)>"),
        "coordinator/ has no threads, clock, files, printing or random numbers"},
-      {coordinator, std::regex(R"(\b(printf|fprintf|puts|getenv|rand|srand)\()"),
+      {kCoordinator, std::regex(R"(\b(printf|fprintf|puts|getenv|rand|srand)\()"),
        "coordinator/ has no printing, environment or random numbers"},
-      {product, std::regex(R"(\bunordered_(map|set|multimap|multiset)\b)"),
-       "unordered iteration reaches outputs: use a sorted container", never_iterated},
-      {product, std::regex(R"(\bstd::(map|set)<\s*(const\s+)?[\w:]+(\s+const)?\s*\*)"),
-       "ordered by address: order by an id", never_iterated},
-      {product, std::regex(R"(\bstd::(hash|random_device|shuffle|sample|\w+_distribution)\b)"),
+      {kProduct, std::regex(R"(\bunordered_(map|set|multimap|multiset)\b)"),
+       "unordered iteration reaches outputs: use a sorted container", kNeverIterated},
+      {kProduct, std::regex(R"(\bstd::(map|set)<\s*(const\s+)?[\w:]+(\s+const)?\s*\*)"),
+       "ordered by address: order by an id", kNeverIterated},
+      {kProduct, std::regex(R"(\bstd::(hash|random_device|shuffle|sample|\w+_distribution)\b)"),
        "differs between standard libraries"},
-      {product, std::regex(R"(\b__(DATE|TIME|TIMESTAMP)__\b)"), "differs from build to build"},
+      {kProduct, std::regex(R"(\b__(DATE|TIME|TIMESTAMP)__\b)"), "differs from build to build"},
   };
-  Findings findings = broken(tree, bans);
-  static const std::regex unfinished(R"(\b(TO)"
-                                     R"(DO|FIX)"
-                                     R"(ME)\b)");
+  Findings findings = broken(tree, kBans);
+  static const std::regex kUnfinished(R"(\b(TO)"
+                                      R"(DO|FIX)"
+                                      R"(ME)\b)");
   for (const auto& [path, text] : tree) {
     const std::vector<std::string> lines = lines_of(text);
     for (size_t i = 0; i < lines.size(); ++i) {
-      if (std::regex_search(lines[i], unfinished))
+      if (std::regex_search(lines[i], kUnfinished))
         findings.push_back(finding(path, i + 1, "unfinished: file an issue"));
     }
   }

@@ -47,16 +47,16 @@ bool opens_initialiser(const std::string& statement) {
 }
 
 bool opens_scope(const std::string& statement) {
-  static const std::regex scope(R"(\b(namespace|class|struct|enum|union|extern)\b)");
-  return statement.find('(') == std::string::npos && std::regex_search(statement, scope);
+  static const std::regex kScope(R"(\b(namespace|class|struct|enum|union|extern)\b)");
+  return statement.find('(') == std::string::npos && std::regex_search(statement, kScope);
 }
 
 // Outside its parentheses a function has no '=' but in an operator's name.
 bool opens_function(std::string statement) {
-  static const std::regex innermost_parentheses(R"(\([^()]*\))");
+  static const std::regex kInnermostParentheses(R"(\([^()]*\))");
   const bool has_parameters = statement.find('(') != std::string::npos;
-  while (std::regex_search(statement, innermost_parentheses)) {
-    statement = std::regex_replace(statement, innermost_parentheses, "");
+  while (std::regex_search(statement, kInnermostParentheses)) {
+    statement = std::regex_replace(statement, kInnermostParentheses, "");
   }
   const bool is_operator = statement.find("operator") != std::string::npos;
   return has_parameters && (is_operator || statement.find('=') == std::string::npos);
