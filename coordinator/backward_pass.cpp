@@ -6,9 +6,12 @@ namespace {
 
 constexpr const char* kNoGradFn = "element 0 of tensors does not require grad and does not have a grad_fn";
 constexpr const char* kSecondBackward =
-    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
-    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
-    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+    "already been "
+    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors "
     "after calling backward.";
 
 }  // namespace
@@ -50,12 +53,14 @@ Raised ForwardPass::run_pre_backward(const Node& node) {
   Module& module = *node.module;
   if (runtime_.behaviour.pre_backward_dedup == PreBackwardDedup::kFlag) {
     if (module.pre_backward_done) return nullptr;
-    if (Raised raised = node.owner->pre_sub_module_backward(module)) return through(std::move(raised), kFunction);
+    if (Raised raised = node.owner->pre_sub_module_backward(module))
+      return through(std::move(raised), kFunction);
     module.pre_backward_done = true;
     return nullptr;
   }
   if (module.applied_pre_backward_ref_cnt <= 0) return nullptr;
-  if (Raised raised = node.owner->pre_sub_module_backward(module)) return through(std::move(raised), kFunction);
+  if (Raised raised = node.owner->pre_sub_module_backward(module))
+    return through(std::move(raised), kFunction);
   --module.applied_pre_backward_ref_cnt;
   return nullptr;
 }

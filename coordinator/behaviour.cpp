@@ -6,7 +6,7 @@ namespace zero3 {
 namespace {
 
 // SET(flag, value): the name, the value as text and the code that sets it, written once.
-#define SET(flag, ...) #flag, #__VA_ARGS__, [](Behaviour& b) { b.flag = __VA_ARGS__; }
+#define SET(flag, ...) #flag, #__VA_ARGS__, [](Behaviour & b) { b.flag = __VA_ARGS__; }
 
 // Oldest first. A row holds until a later row of the same flag.
 constexpr auto kChanges = std::to_array<Change>({

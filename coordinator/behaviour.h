@@ -11,7 +11,7 @@
 
 namespace zero3 {
 
-enum class Coordinator { kPrefetch, kPartitionedParameter };    // v1 (stage3.py to v0.5.10), v2 (#1453)
+enum class Coordinator { kPrefetch, kPartitionedParameter };  // v1 (stage3.py to v0.5.10), v2 (#1453)
 enum class RegistryHome { kCoordinator, kModule, kModulePerMode };
 enum class ForwardStartReset { kNone, kAfterRootPreHook, kBeforeRootPreHook };
 enum class OnInflight { kIgnore, kRaise, kClean, kWaitAndRelease };
@@ -27,15 +27,15 @@ enum class SummaryForm { kBoundMethod, kDicts };
 struct Behaviour {
   // Trace and scope
   Coordinator coordinator = Coordinator::kPrefetch;
-  bool coordinator_per_mode = false;       // one for training, one for evaluation
-  bool backward_uses_train_mode = false;   // backward hooks always take the training coordinator
+  bool coordinator_per_mode = false;      // one for training, one for evaluation
+  bool backward_uses_train_mode = false;  // backward hooks always take the training coordinator
   RegistryHome registry_home = RegistryHome::kCoordinator;
   InitialMode initial_mode = InitialMode::kRecordOnce;
   bool mismatch_invalidates = false;
   bool invalidation_cleans_inflight = false;
   bool invalidation_clears_step_deque = false;
-  bool invalidation_message = false;       // the release has the message at all
-  bool invalidation_printed = false;       // and prints it on rank 0 without being asked
+  bool invalidation_message = false;  // the release has the message at all
+  bool invalidation_printed = false;  // and prints it on rank 0 without being asked
   TraceOverrun trace_overrun = TraceOverrun::kIndexError;
   ParamTrace param_trace = ParamTrace::kAtReset;
   bool hook_registration_invalidates = false;
@@ -45,25 +45,25 @@ struct Behaviour {
   bool no_grad_forward_hook_reset = false;  // at the end of the root's forward
   bool no_grad_engine_reset = true;         // again in engine.forward
   bool backward_end_reset = false;
-  bool step_reset = true;                   // optimizer _pre_step
+  bool step_reset = true;  // optimizer _pre_step
   OnInflight reset_on_inflight = OnInflight::kIgnore;
 
   // Prefetch and release
   bool prefetch_requires_training = false;
-  bool prefetch_takes_available = false;    // available params are chosen and counted, not gathered
+  bool prefetch_takes_available = false;  // available params are chosen and counted, not gathered
   bool zero_bucket_disables = false;
-  bool keeps_later_fetched_step = false;    // max(old, new) of the step that a param was fetched for
+  bool keeps_later_fetched_step = false;  // max(old, new) of the step that a param was fetched for
   bool retains_skipped_use = false;
-  bool reuse_loop_stops_at_distance = false;  // >= where it was >
+  bool reuse_loop_stops_at_distance = false;     // >= where it was >
   bool zero_reuse_distance_never_keeps = false;  // v1: max_reuse_distance 0 is not compared at all
   bool release_iterates_set = false;
   bool gather_needs_missing_partition = false;
   Availability n_available_zeroed = Availability::kNever;
-  bool active_backward_stack = false;       // leftovers drained, recompute attributed
+  bool active_backward_stack = false;  // leftovers drained, recompute attributed
   bool leaf_fetch_lock = false;
 
   // Engine
-  bool gathered_singly = true;              // v1 fetch gathers asynchronously param by param
+  bool gathered_singly = true;  // v1 fetch gathers asynchronously param by param
   bool world_one_skips_gather = false;
   PreBackwardDedup pre_backward_dedup = PreBackwardDedup::kFlag;
   bool backward_fn_made_once = false;
@@ -71,20 +71,20 @@ struct Behaviour {
   bool backward_needs_train_mode = false;
   bool leaf_modules = false;
   PartitionAll partition_all = PartitionAll::kEndOfBackward;
-  bool persistence_inclusive = false;       // numel <= threshold
+  bool persistence_inclusive = false;  // numel <= threshold
   bool model_persistence_threshold = false;
   FreeActive free_active = FreeActive::kUnchecked;
 
   // Save, gather
   bool has_save_16bit = false;
   bool save_16bit_prologue = false;
-  bool save_16bit_modifier = false;         // gathers with modifier_rank=0, else None
+  bool save_16bit_modifier = false;  // gathers with modifier_rank=0, else None
   bool load_prologue = false;
-  bool prologue_only_if_present = false;    // hasattr-guarded for the offload-only engine
-  bool offload_is_optimizer = false;        // an engine without optimizer has the offload object in its place
+  bool prologue_only_if_present = false;  // hasattr-guarded for the offload-only engine
+  bool offload_is_optimizer = false;      // an engine without optimizer has the offload object in its place
   bool optimizer_less_engine = false;
   OnInflight partition_all_on_inflight = OnInflight::kIgnore;
-  bool gathered_always_partitions = true;   // v0.3.12-v0.3.13: whatever the modifier rank
+  bool gathered_always_partitions = true;  // v0.3.12-v0.3.13: whatever the modifier rank
   bool gathered_none_partitions = false;
   bool gathered_sorts = false;
   bool gathered_takes_lists = false;
@@ -94,8 +94,8 @@ struct Behaviour {
   bool has_offload_states = false;
 
   // Ranks
-  int rank_checks = 0;                      // int-list broadcasts at a reset that finalises a trace
-  bool rank_checks_always = false;          // all three at every incomplete reset, not only the finalising one
+  int rank_checks = 0;              // int-list broadcasts at a reset that finalises a trace
+  bool rank_checks_always = false;  // all three at every incomplete reset, not only the finalising one
   bool rank_check_lengths = false;
 
   // Texts
@@ -112,8 +112,8 @@ Behaviour behaviour_of(const Release& release);
 // The row of the table that set a flag.
 struct Change {
   Release since;
-  std::string_view flag;    // name of the member of Behaviour
-  std::string_view value;   // as people read it
+  std::string_view flag;   // name of the member of Behaviour
+  std::string_view value;  // as people read it
   void (*apply)(Behaviour&);
   std::string_view source;  // pull request (commit)
 };

@@ -19,7 +19,8 @@ Engine::Engine(Process& process, Module& root, const Behaviour& behaviour, const
 Raised Engine::forward(std::span<const Call> root_children, bool grad_enabled) {
   Call call{.module = &offload_.root()};
   call.children.assign(root_children.begin(), root_children.end());
-  if (Raised raised = forward_pass_.run(std::span(&call, 1), grad_enabled, options_.input_requires_grad, true)) {
+  if (Raised raised =
+          forward_pass_.run(std::span(&call, 1), grad_enabled, options_.input_requires_grad, true)) {
     return raised;
   }
   if (grad_enabled || !runtime_.behaviour.no_grad_engine_reset) return nullptr;
@@ -32,7 +33,8 @@ Raised Engine::forward_direct(std::span<const Call> calls, bool grad_enabled) {
 
 Raised Engine::backward() {
   const Behaviour& behaviour = runtime_.behaviour;
-  if (!options_.with_optimizer && behaviour.offload_is_optimizer) return missing_method(kOffloadClass, "backward");
+  if (!options_.with_optimizer && behaviour.offload_is_optimizer)
+    return missing_method(kOffloadClass, "backward");
   if (Raised raised = forward_pass_.backward()) return raised;
   if (behaviour.partition_all == PartitionAll::kEndOfBackward) {
     if (Raised raised = offload_.partition_all_parameters()) return through(std::move(raised), "backward");
@@ -52,20 +54,21 @@ Raised Engine::reduce_gradients() {
   return runtime_.communicator.reduce_scatter(forward_pass_.gradients());
 }
 
-Raised Engine::step() {
+Raised Engine::step(bool overflow) {
   if (!options_.with_optimizer) {
-    return raise(FailureKind::kMissingMethod, "AssertionError", "must provide optimizer during init in order to use step");
+    return raise(FailureKind::kMissingMethod, "AssertionError",
+                 "must provide optimizer during init in order to use step");
   }
   const int cycle = runtime_.settings.gradient_accumulation_steps;
   const bool boundary = (micro_steps_ + 1) % cycle == 0;
   if (boundary) {
-    if (Raised raised = optimizer_step()) return through(std::move(raised), "step");
+    if (Raised raised = optimizer_step(overflow)) return through(std::move(raised), "step");
   }
   ++micro_steps_;
   return nullptr;
 }
 
-Raised Engine::optimizer_step() {
+Raised Engine::optimizer_step(bool overflow) {
   const Behaviour& behaviour = runtime_.behaviour;
   ParamCoordinator& coordinator = offload_.coordinator(true);
   coordinator.finish_tracing();
@@ -74,7 +77,8 @@ Raised Engine::optimizer_step() {
   }
   const bool v1 = behaviour.coordinator == Coordinator::kPrefetch;
   if (behaviour.partition_all == PartitionAll::kStartOfStep) {
-    if (Raised raised = offload_.partition_all_parameters()) return through(std::move(raised), "_partition_all_parameters");
+    if (Raised raised = offload_.partition_all_parameters())
+      return through(std::move(raised), "_partition_all_parameters");
   }
   if (!gradients_averaged_) {
     Raised raised = raise(FailureKind::kNoGradient, "TypeError", "'NoneType' object is not iterable");
@@ -85,6 +89,7 @@ Raised Engine::optimizer_step() {
     return through(through(std::move(raised), "get_grad_norm_direct"), "_get_norm_groups");
   }
   gradients_averaged_ = false;
+  if (overflow) return nullptr;
   return through(gather_persistent(), "_post_step");
 }
 
@@ -132,7 +137,8 @@ Raised Engine::consolidated_16bit_state_dict() {
   const Behaviour& behaviour = runtime_.behaviour;
   const bool v1 = behaviour.coordinator == Coordinator::kPrefetch;
   if (!behaviour.has_save_16bit) return missing_method(kEngineClass, "_zero3_consolidated_fp16_state_dict");
-  const std::string function = v1 ? "_zero3_consolidated_fp16_state_dict" : "_zero3_consolidated_16bit_state_dict";
+  const std::string function =
+      v1 ? "_zero3_consolidated_fp16_state_dict" : "_zero3_consolidated_16bit_state_dict";
   if (behaviour.save_16bit_prologue) {
     if (Raised raised = checkpoint_prologue()) return through(std::move(raised), function);
   }
@@ -143,7 +149,8 @@ Raised Engine::consolidated_16bit_state_dict() {
 // get_layer_state_dict: a module's own params, then its children, depth first.
 Raised Engine::consolidate(Module& module) {
   if (!module.own_params.empty()) {
-    if (Raised raised = gather_enter(module.own_params, runtime_.behaviour.save_16bit_modifier ? 0 : -1)) return raised;
+    if (Raised raised = gather_enter(module.own_params, runtime_.behaviour.save_16bit_modifier ? 0 : -1))
+      return raised;
     if (Raised raised = gather_exit()) return through(std::move(raised), "get_layer_state_dict");
   }
   for (Module* child : module.children) {
@@ -169,14 +176,16 @@ Raised Engine::load_checkpoint() {
 }
 
 Raised Engine::empty_partition_cache() {
-  if (!runtime_.behaviour.has_empty_partition_cache) return missing_method(kEngineClass, "empty_partition_cache");
+  if (!runtime_.behaviour.has_empty_partition_cache)
+    return missing_method(kEngineClass, "empty_partition_cache");
   return through(offload_.partition_all_parameters(), "empty_partition_cache");
 }
 
 Raised Engine::offload_states() {
   if (!runtime_.behaviour.has_offload_states) return missing_method(kEngineClass, "offload_states");
   if (!options_.with_optimizer) {
-    return raise(FailureKind::kMissingMethod, "AssertionError", "Moving states across devices is not supported without an optimizer.");
+    return raise(FailureKind::kMissingMethod, "AssertionError",
+                 "Moving states across devices is not supported without an optimizer.");
   }
   return through(empty_partition_cache(), "offload_states");
 }

@@ -32,7 +32,8 @@ class Engine {
   // children called without their root
   Raised forward_direct(std::span<const Call> calls, bool grad_enabled);
   Raised backward();
-  Raised step();
+  // `overflow`: the gradients overflowed, so that the optimizer skips the update (and the persistent params' return).
+  Raised step(bool overflow = false);
   void train(bool mode);
 
   Raised save_16bit_model();
@@ -59,7 +60,7 @@ class Engine {
   };
 
   Raised reduce_gradients();
-  Raised optimizer_step();
+  Raised optimizer_step(bool overflow);
   Raised checkpoint_prologue();
   Raised checkpoint_epilogue();
   Raised missing_method(const std::string& object, const std::string& method) const;

@@ -15,26 +15,26 @@ namespace zero3 {
 struct Param;
 
 enum class FailureKind {
-  kInflightAtReset,       // IF: still have inflight params
-  kPartitionInFlight,     // CP: Cannot partition a param in flight
-  kStillInFlight,         // SIF: param {...} still in flight
-  kExpectedReleased,      // ETBR: {...} expected to be released
-  kTracingError,          // TE: tracing error at step
-  kNotAvailable,          // NOTAVAIL: assert AVAILABLE in fetch
-  kFreeActive,            // FREE: free_param of an active param
-  kEvalBackward,          // EVAL: backward pass is invalid for module in evaluation mode
-  kIndexError,            // IDX: list / tuple index out of range, pop from an empty deque
-  kAlreadyGathering,      // all_gather_coalesced of a param that is not NOT_AVAILABLE
-  kNotInflight,           // expected param {...} to be inflight
-  kAlreadyInRegistry,     // {...} already in registry
-  kNoActiveBackward,      // active_backward_submodules is empty during backward pass
-  kNestedGather,          // Nested GatheredParameters contexts cannot overlap parameters
-  kDisagreement,          // disagreement between rank0 and rankN
-  kHang,                  // a collective that some rank never joins
-  kMissingMethod,         // AttributeError: this release's object has no such method
-  kNoGradient,            // step without gradients, loss without grad_fn
-  kEmptyWeight,           // a partitioned weight used in a computation
-  kInternal,              // asserts of DeepSpeed that no program is known to reach
+  kInflightAtReset,    // IF: still have inflight params
+  kPartitionInFlight,  // CP: Cannot partition a param in flight
+  kStillInFlight,      // SIF: param {...} still in flight
+  kExpectedReleased,   // ETBR: {...} expected to be released
+  kTracingError,       // TE: tracing error at step
+  kNotAvailable,       // NOTAVAIL: assert AVAILABLE in fetch
+  kFreeActive,         // FREE: free_param of an active param
+  kEvalBackward,       // EVAL: backward pass is invalid for module in evaluation mode
+  kIndexError,         // IDX: list / tuple index out of range, pop from an empty deque
+  kAlreadyGathering,   // all_gather_coalesced of a param that is not NOT_AVAILABLE
+  kNotInflight,        // expected param {...} to be inflight
+  kAlreadyInRegistry,  // {...} already in registry
+  kNoActiveBackward,   // active_backward_submodules is empty during backward pass
+  kNestedGather,       // Nested GatheredParameters contexts cannot overlap parameters
+  kDisagreement,       // disagreement between rank0 and rankN
+  kHang,               // a collective that some rank never joins
+  kMissingMethod,      // AttributeError: this release's object has no such method
+  kNoGradient,         // step without gradients, loss without grad_fn
+  kEmptyWeight,        // a partitioned weight used in a computation
+  kInternal,           // asserts of DeepSpeed that no program is known to reach
 };
 
 // The short code used in tables: IF, CP, SIF, ...
@@ -55,8 +55,10 @@ struct Failure {
 // Null: nothing was raised.
 using Raised = std::unique_ptr<Failure>;
 
-inline Raised raise(FailureKind kind, std::string exception, std::string text, std::vector<const Param*> params = {}) {
-  return std::make_unique<Failure>(Failure{kind, std::move(exception), std::move(text), {}, std::move(params)});
+inline Raised raise(FailureKind kind, std::string exception, std::string text,
+                    std::vector<const Param*> params = {}) {
+  return std::make_unique<Failure>(
+      Failure{kind, std::move(exception), std::move(text), {}, std::move(params)});
 }
 
 // Adds the function that a failure passed through on its way up; hands the failure on.

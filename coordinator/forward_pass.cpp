@@ -4,10 +4,14 @@
 
 namespace zero3 {
 
-Raised ForwardPass::run(std::span<const Call> calls, bool grad_enabled, bool input_requires_grad, bool in_engine) {
-  tape_.clear();
-  frames_.clear();
-  reentrant_.clear();
+Raised ForwardPass::run(std::span<const Call> calls, bool grad_enabled, bool input_requires_grad,
+                        bool in_engine) {
+  const bool keeps_loss = grad_enabled && in_engine;
+  if (keeps_loss) {
+    tape_.clear();
+    frames_.clear();
+    reentrant_.clear();
+  }
   grad_enabled_ = grad_enabled;
   in_engine_ = in_engine;
   frame_ = -1;
@@ -15,7 +19,7 @@ Raised ForwardPass::run(std::span<const Call> calls, bool grad_enabled, bool inp
   stopped_ = false;
   Value value{-1, input_requires_grad};
   if (Raised raised = call_in_turn(calls, value)) return raised;
-  loss_ = op(nullptr, {value}, {});
+  if (keeps_loss) loss_ = op(nullptr, {value}, {});
   in_engine_ = false;
   return nullptr;
 }
@@ -43,7 +47,8 @@ Raised ForwardPass::call_checkpointed(const Call& call, Value input, std::vector
     if (raised) return raised;
     for (Value& output : outputs) output = Value{-1, input.requires_grad};
     if (!input.requires_grad) return nullptr;
-    Node node{.kind = NodeKind::kCheckpoint, .module = call.module, .frame = static_cast<int>(reentrant_.size())};
+    Node node{
+        .kind = NodeKind::kCheckpoint, .module = call.module, .frame = static_cast<int>(reentrant_.size())};
     if (input.node >= 0) node.inputs.push_back(input.node);
     reentrant_.emplace_back(call, input);
     const int index = tape_.add(std::move(node));
@@ -111,7 +116,8 @@ Raised ForwardPass::use_externals(Module& module) {
       Module& running = *process_.forward_module_stack.back();
       running.register_external(param);
       runtime_.emit({.kind = EventKind::kExternal, .module = &running, .params = std::span(&param, 1)});
-      if (Raised raised = partitioner_.all_gather(std::span(&param, 1), Reason::kAccessed, &running)) return raised;
+      if (Raised raised = partitioner_.all_gather(std::span(&param, 1), Reason::kAccessed, &running))
+        return raised;
       continue;
     }
     return raise(FailureKind::kEmptyWeight, "RuntimeError",
@@ -142,8 +148,9 @@ Raised ForwardPass::forward_hooks(Module& module, std::vector<Value>& outputs) {
 Value ForwardPass::op(Module* module, const std::vector<Value>& inputs, std::span<Param* const> weights) {
   const auto wants_grad = [](const auto& item) { return item.requires_grad; };
   const bool requires_grad =
-      grad_enabled_ && (std::ranges::any_of(inputs, wants_grad) ||
-                        std::ranges::any_of(weights, [](const Param* param) { return param->requires_grad; }));
+      grad_enabled_ &&
+      (std::ranges::any_of(inputs, wants_grad) ||
+       std::ranges::any_of(weights, [](const Param* param) { return param->requires_grad; }));
   if (!requires_grad) return {};
   Node node{.module = module, .frame = frame_, .saves = true};
   for (const Value& input : inputs) {

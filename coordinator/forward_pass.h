@@ -17,8 +17,9 @@ class ForwardPass {
   ForwardPass(Process& process, Runtime& runtime, Partitioner& partitioner)
       : process_(process), runtime_(runtime), partitioner_(partitioner) {}
 
-  // Calls modules one after the other (the root alone, or children directly) and keeps the last output as the loss of a
-  // coming backward. `in_engine`: through engine.forward, where an access to a partitioned weight gathers it.
+  // Calls modules one after the other: the root alone through engine.forward (`in_engine`), or children directly.
+  // Through the engine, an access to a partitioned weight gathers it, and with grad enabled the output becomes the loss
+  // of the coming backward; a forward without grad leaves the loss that was there.
   Raised run(std::span<const Call> calls, bool grad_enabled, bool input_requires_grad, bool in_engine);
   // loss.backward(). The params that received a gradient, in order, are in gradients() afterwards.
   Raised backward();
@@ -60,8 +61,8 @@ class ForwardPass {
   Value loss_;
   bool grad_enabled_ = true;
   bool in_engine_ = false;
-  int frame_ = -1;          // region being recorded
-  int saves_left_ = -1;     // of a recomputation: stops when it reaches 0
+  int frame_ = -1;       // region being recorded
+  int saves_left_ = -1;  // of a recomputation: stops when it reaches 0
   bool stopped_ = false;
   int backward_depth_ = 0;
 };

@@ -27,15 +27,17 @@ Raised Engine::gather_enter(std::vector<Param*> params, int modifier_rank) {
       named.push_back(param);
     }
     if (!overlapping.empty()) {
-      return through(raise(FailureKind::kNestedGather, "RuntimeError",
-                           "Nested GatheredParameters contexts cannot overlap parameters; parameter ds_ids already "
-                           "gathered by an outer context: " +
-                               python_list(overlapping),
-                           std::move(named)),
-                     "__enter__");
+      return through(
+          raise(FailureKind::kNestedGather, "RuntimeError",
+                "Nested GatheredParameters contexts cannot overlap parameters; parameter ds_ids already "
+                "gathered by an outer context: " +
+                    python_list(overlapping),
+                std::move(named)),
+          "__enter__");
     }
   }
-  if (Raised raised = partitioner_.all_gather(params, Reason::kGatherContext)) return through(std::move(raised), "__enter__");
+  if (Raised raised = partitioner_.all_gather(params, Reason::kGatherContext))
+    return through(std::move(raised), "__enter__");
   for (Param* param : params) ++param->gathered_context_depth;
   contexts_.push_back({std::move(params), modifier_rank});
   return nullptr;
@@ -51,8 +53,8 @@ Raised Engine::gather_exit() {
       if (!raised) raised = runtime_.communicator.broadcast(*param, context.modifier_rank);
     }
   }
-  const bool partitions =
-      context.modifier_rank >= 0 || behaviour.gathered_none_partitions || behaviour.gathered_always_partitions;
+  const bool partitions = context.modifier_rank >= 0 || behaviour.gathered_none_partitions ||
+                          behaviour.gathered_always_partitions;
   if (!raised && partitions) raised = partitioner_.partition(context.params, Reason::kContextExit);
   for (Param* param : context.params) --param->gathered_context_depth;
   return through(std::move(raised), "__exit__");

@@ -52,7 +52,8 @@ void InflightRegistry::compact() {
   constexpr size_t kSlack = 16;
   if (entries_.size() < 2 * live_ + kSlack) return;
   std::erase_if(entries_, [](const Entry& entry) { return entry.param == nullptr; });
-  for (size_t i = 0; i < entries_.size(); ++i) places_[static_cast<size_t>(entries_[i].param->ds_id)] = static_cast<int>(i);
+  for (size_t i = 0; i < entries_.size(); ++i)
+    places_[static_cast<size_t>(entries_[i].param->ds_id)] = static_cast<int>(i);
 }
 
 }  // namespace zero3

@@ -39,8 +39,8 @@ struct Module {
   bool training = true;
   bool is_leaf = false;
   int outputs = 1;
-  std::vector<Param*> own_params;     // named_parameters(recurse=False): no duplicates
-  std::vector<Module*> children;      // children(): no duplicates under one parent
+  std::vector<Param*> own_params;  // named_parameters(recurse=False): no duplicates
+  std::vector<Module*> children;   // children(): no duplicates under one parent
   std::vector<Param*> external_params;
   std::vector<Param*> used_externals;  // what its forward uses beside its own
   std::vector<Param*> ds_recompute_parameters;
@@ -48,10 +48,10 @@ struct Module {
   std::vector<Hook> forward_pre_hooks;
   std::vector<Hook> forward_hooks;
   int applied_pre_backward_ref_cnt = 0;
-  bool pre_backward_done = false;         // v0.3.12-v0.4.3: a flag where later releases count
+  bool pre_backward_done = false;  // v0.3.12-v0.4.3: a flag where later releases count
   int ds_grads_remaining = 0;
-  bool has_grads_remaining = false;       // v0.16.0-v0.16.7: initialised once
-  ParameterOffload* pre_bwd_fn_owner = nullptr;   // v0.13.2+: the autograd function is made once a module
+  bool has_grads_remaining = false;              // v0.16.0-v0.16.7: initialised once
+  ParameterOffload* pre_bwd_fn_owner = nullptr;  // v0.13.2+: the autograd function is made once a module
   ParameterOffload* post_bwd_fn_owner = nullptr;
 
   // ds_inflight_param_registry of a root module: one, or one a mode (evaluation, training). v0.9.3 and later.
@@ -104,7 +104,7 @@ std::vector<Param*> parameters_of(Module& root);
 struct Process {
   explicit Process(uint64_t set_order_seed = 0) : seed(set_order_seed) {}
 
-  uint64_t seed;           // 0: Python sets iterate by ds_id; else shuffled by it
+  uint64_t seed;  // 0: Python sets iterate by ds_id; else shuffled by it
   int next_param_id = 0;
   int next_module_id = 0;  // the counter of _register_hooks_recursively: the next root takes it as it stands
   std::vector<Module*> forward_module_stack;  // FWD_MODULE_STACK

@@ -8,10 +8,10 @@
 namespace zero3 {
 
 struct ParamSpec {
-  std::string name;             // local: "weight", "p0"
-  std::vector<int64_t> shape;   // of the full parameter; elements, not bytes; an extent may be 0
+  std::string name;            // local: "weight", "p0"
+  std::vector<int64_t> shape;  // of the full parameter; elements, not bytes; an extent may be 0
   bool requires_grad = true;
-  int tied_module = -1;         // >= 0: the same Parameter object as that module's param `tied_param`
+  int tied_module = -1;  // >= 0: the same Parameter object as that module's param `tied_param`
   int tied_param = -1;
 };
 
@@ -23,13 +23,13 @@ struct ExternalUse {
 };
 
 struct ModuleSpec {
-  std::string name;                    // qualified: "model.layers.0.mlp"; the root has its own
-  std::string type;                    // class name, for people
-  std::vector<ParamSpec> params;       // in registration order
-  std::vector<int> children;           // indices into ModelSpec::modules, registration order; a module may be shared
+  std::string name;               // qualified: "model.layers.0.mlp"; the root has its own
+  std::string type;               // class name, for people
+  std::vector<ParamSpec> params;  // in registration order
+  std::vector<int> children;  // indices into ModelSpec::modules, registration order; a module may be shared
   std::vector<ExternalUse> externals;
-  int outputs = 1;                     // output tensors of its forward, all of them used by the caller
-  bool leaf = false;                   // set_z3_leaf_modules
+  int outputs = 1;    // output tensors of its forward, all of them used by the caller
+  bool leaf = false;  // set_z3_leaf_modules
 };
 
 struct ModelSpec {

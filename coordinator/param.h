@@ -28,19 +28,19 @@ class ActiveSubModules {
 };
 
 struct Param {
-  int ds_id = -1;                   // given at conversion, in model.parameters() order, unique in the process
-  std::string name;                 // qualified as in model.named_parameters()
-  std::vector<int64_t> ds_shape;    // of the full parameter
-  int64_t ds_numel = 0;             // elements of the full parameter
+  int ds_id = -1;                 // given at conversion, in model.parameters() order, unique in the process
+  std::string name;               // qualified as in model.named_parameters()
+  std::vector<int64_t> ds_shape;  // of the full parameter
+  int64_t ds_numel = 0;           // elements of the full parameter
   bool requires_grad = true;
   bool ds_persist = false;
-  bool is_external_param = false;   // set when a module returned it as an output
+  bool is_external_param = false;  // set when a module returned it as an output
   ZeroParamStatus ds_status = ZeroParamStatus::kNotAvailable;
   ActiveSubModules ds_active_sub_modules;
-  int active_count = 0;             // ds_active_sub_modules before v0.6.0
-  int gathered_context_depth = 0;   // GatheredParameters contexts that hold it (v0.19.4)
-  bool data_is_full = false;        // param.data has ds_numel elements now (else none)
-  uint64_t set_order = 0;           // its place in a Python set: ds_id, or shuffled by a seed
+  int active_count = 0;            // ds_active_sub_modules before v0.6.0
+  int gathered_context_depth = 0;  // GatheredParameters contexts that hold it (v0.19.4)
+  bool data_is_full = false;       // param.data has ds_numel elements now (else none)
+  uint64_t set_order = 0;          // its place in a Python set: ds_id, or shuffled by a seed
 
   // Elements of one rank's shard, padding included.
   int64_t partition_numel(int world_size) const { return (ds_numel + world_size - 1) / world_size; }

@@ -48,7 +48,8 @@ void ParameterOffload::mark_persistent_parameters() {
         param->ds_numel > runtime_.settings.model_persistence_threshold_numel - total_numel) {
       continue;
     }
-    if (behaviour.persistence_inclusive ? param->ds_numel > threshold : param->ds_numel >= threshold) continue;
+    if (behaviour.persistence_inclusive ? param->ds_numel > threshold : param->ds_numel >= threshold)
+      continue;
     param->ds_persist = true;
     persistent_.push_back(param);
     total_numel += param->ds_numel;
@@ -57,7 +58,8 @@ void ParameterOffload::mark_persistent_parameters() {
 
 std::unique_ptr<ParamCoordinator> ParameterOffload::make_coordinator(bool training) {
   const Behaviour& behaviour = runtime_.behaviour;
-  if (behaviour.coordinator == Coordinator::kPrefetch) return std::make_unique<PrefetchCoordinator>(runtime_, partitioner_);
+  if (behaviour.coordinator == Coordinator::kPrefetch)
+    return std::make_unique<PrefetchCoordinator>(runtime_, partitioner_);
   std::shared_ptr<InflightRegistry> registry;
   if (behaviour.registry_home == RegistryHome::kCoordinator) {
     registry = std::make_shared<InflightRegistry>();
@@ -71,7 +73,8 @@ std::unique_ptr<ParamCoordinator> ParameterOffload::make_coordinator(bool traini
 }
 
 ParamCoordinator& ParameterOffload::coordinator(bool training) {
-  std::unique_ptr<ParamCoordinator>& place = coordinators_[training || !runtime_.behaviour.coordinator_per_mode ? 1 : 0];
+  std::unique_ptr<ParamCoordinator>& place =
+      coordinators_[training || !runtime_.behaviour.coordinator_per_mode ? 1 : 0];
   if (!place) place = make_coordinator(training);
   return *place;
 }
@@ -84,12 +87,14 @@ void ParameterOffload::set_recomputing(bool recomputing) {
 
 Raised ParameterOffload::pre_sub_module_forward(Module& module) {
   process_.forward_module_stack.push_back(&module);
-  return through(coordinator(module.training).before_sub_module(module, true), "pre_sub_module_forward_function");
+  return through(coordinator(module.training).before_sub_module(module, true),
+                 "pre_sub_module_forward_function");
 }
 
 Raised ParameterOffload::post_sub_module_forward(Module& module) {
   process_.forward_module_stack.pop_back();
-  return through(coordinator(module.training).after_sub_module(module, true), "post_sub_module_forward_function");
+  return through(coordinator(module.training).after_sub_module(module, true),
+                 "post_sub_module_forward_function");
 }
 
 Raised ParameterOffload::pre_sub_module_backward(Module& module) {
@@ -148,7 +153,8 @@ void ParameterOffload::register_module(Module& module) {
 
 void ParameterOffload::remove_module_hooks() {
   const auto is_module_hook = [this](const Hook& hook) {
-    return hook.owner == this && hook.kind != Hook::Kind::kResetStep && hook.kind != Hook::Kind::kEndOfForward;
+    return hook.owner == this && hook.kind != Hook::Kind::kResetStep &&
+           hook.kind != Hook::Kind::kEndOfForward;
   };
   for (Module* module : modules_) {
     std::erase_if(module->forward_pre_hooks, is_module_hook);
@@ -161,13 +167,14 @@ Raised ParameterOffload::partition_all_parameters() {
   const auto in_function = [&](Raised raised) {
     return split ? through(std::move(raised), "partition_all_parameters") : std::move(raised);
   };
-  if (Raised raised = coordinator(root_.training).release_and_reset_all(root_)) return in_function(std::move(raised));
+  if (Raised raised = coordinator(root_.training).release_and_reset_all(root_))
+    return in_function(std::move(raised));
   if (runtime_.behaviour.coordinator == Coordinator::kPrefetch) return nullptr;
   for (Param* param : root_.collect_params(true)) {
     if (param->ds_status == ZeroParamStatus::kNotAvailable) continue;
-    return in_function(raise(FailureKind::kExpectedReleased, "RuntimeError",
-                             ds_summary(*param, runtime_.behaviour, runtime_.world_size()) + " expected to be released",
-                             {param}));
+    return in_function(raise(
+        FailureKind::kExpectedReleased, "RuntimeError",
+        ds_summary(*param, runtime_.behaviour, runtime_.world_size()) + " expected to be released", {param}));
   }
   return nullptr;
 }

@@ -15,7 +15,8 @@ PartitionedParameterCoordinator::PartitionedParameterCoordinator(Runtime& runtim
       release_rule_(runtime) {}
 
 std::string_view PartitionedParameterCoordinator::mode_text() const {
-  if (runtime_.behaviour.initial_mode == InitialMode::kRecordOnce) return trace_.complete() ? "True" : "False";
+  if (runtime_.behaviour.initial_mode == InitialMode::kRecordOnce)
+    return trace_.complete() ? "True" : "False";
   switch (trace_.mode()) {
     case TraceMode::kRecord: return "RECORD";
     case TraceMode::kComplete: return "COMPLETE";
@@ -50,8 +51,8 @@ Raised PartitionedParameterCoordinator::trace_prologue(Module& module) {
   if (Raised raised = trace_.check(module, step_id_, diverged, message)) return raised;
   if (!diverged) return nullptr;
   const Behaviour& behaviour = runtime_.behaviour;
-  const bool printed =
-      behaviour.invalidation_printed || (behaviour.invalidation_message && runtime_.settings.log_trace_cache_warnings);
+  const bool printed = behaviour.invalidation_printed ||
+                       (behaviour.invalidation_message && runtime_.settings.log_trace_cache_warnings);
   if (printed && runtime_.communicator.rank() == 0) {
     runtime_.emit({.kind = EventKind::kPrint, .module = &module, .step = step_id_, .text = message});
   }
@@ -76,7 +77,8 @@ Raised PartitionedParameterCoordinator::clean_inflight_registry() {
   for (size_t i = 0; i < registry_->entries().size(); ++i) {
     const InflightRegistry::Entry entry = registry_->entries()[i];
     if (entry.param == nullptr) continue;
-    if (Raised raised = partitioner_.wait(*entry.handle)) return through(std::move(raised), "_clean_inflight_param_registry");
+    if (Raised raised = partitioner_.wait(*entry.handle))
+      return through(std::move(raised), "_clean_inflight_param_registry");
     if (Raised raised = release_param(*entry.param, Reason::kCleaned)) {
       return through(std::move(raised), "_clean_inflight_param_registry");
     }
@@ -97,10 +99,11 @@ Raised PartitionedParameterCoordinator::reset_step() {
       text += text.empty() ? "" : ", ";
       text += behaviour.inflight_form == SummaryForm::kDicts
                   ? ds_summary(*param, behaviour, runtime_.world_size())
-                  : "<bound method Init._convert_to_deepspeed_param.<locals>.ds_summary of " + parameter_repr(*param) + ">";
+                  : "<bound method Init._convert_to_deepspeed_param.<locals>.ds_summary of " +
+                        parameter_repr(*param) + ">";
     }
-    return through(raise(FailureKind::kInflightAtReset, "RuntimeError", "still have inflight params [" + text + "]",
-                         std::move(params)),
+    return through(raise(FailureKind::kInflightAtReset, "RuntimeError",
+                         "still have inflight params [" + text + "]", std::move(params)),
                    "reset_step");
   }
   if (Raised raised = trace_.finalise()) return through(std::move(raised), "reset_step");
@@ -113,7 +116,8 @@ Raised PartitionedParameterCoordinator::reset_step() {
 }
 
 Raised PartitionedParameterCoordinator::hooks_registered_again() {
-  if (!runtime_.behaviour.hook_registration_invalidates || trace_.mode() == TraceMode::kInvalid) return nullptr;
+  if (!runtime_.behaviour.hook_registration_invalidates || trace_.mode() == TraceMode::kInvalid)
+    return nullptr;
   runtime_.emit({.kind = EventKind::kInvalidate,
                  .step = step_id_,
                  .value = -1,

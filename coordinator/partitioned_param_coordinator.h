@@ -39,7 +39,8 @@ class PartitionedParameterCoordinator final : public ParamCoordinator {
   Raised prefetch(Module& module);
   Reason fill_bucket(int64_t budget, int64_t& chosen_numel);
   Raised all_gather_params(std::span<Param* const> params, Reason reason, const Module& module);
-  Raised tracing_error(const Module& module, const std::vector<Param*>& expected, const std::vector<Param*>& got) const;
+  Raised tracing_error(const Module& module, const std::vector<Param*>& expected,
+                       const std::vector<Param*>& got) const;
   int64_t fetched_for(const Param& param) const;
   void set_fetched_for(const Param& param, int64_t step);
   // Release

@@ -55,7 +55,8 @@ Raised PartitionedParameterCoordinator::fetch_sub_module(Module& module, bool fo
   if (trace_.complete()) {
     if (Raised raised = prefetch(module)) return raised;
   } else {
-    runtime_.emit({.kind = EventKind::kPrefetchEnd, .reason = Reason::kNoTrace, .module = &module, .step = step_id_});
+    runtime_.emit(
+        {.kind = EventKind::kPrefetchEnd, .reason = Reason::kNoTrace, .module = &module, .step = step_id_});
   }
   ++step_id_;
   return nullptr;
@@ -73,7 +74,8 @@ void PartitionedParameterCoordinator::attribute_recompute(Param& param, bool for
 Raised PartitionedParameterCoordinator::wait_for(Module& module, Param& param) {
   if (AllGatherHandle* handle = registry_->pop(param)) {
     Param* waited = &param;
-    runtime_.emit({.kind = EventKind::kWait, .module = &module, .params = std::span(&waited, 1), .step = step_id_});
+    runtime_.emit(
+        {.kind = EventKind::kWait, .module = &module, .params = std::span(&waited, 1), .step = step_id_});
     if (Raised raised = partitioner_.wait(*handle)) return raised;
   }
   if (param.ds_status == ZeroParamStatus::kAvailable) return nullptr;
@@ -121,8 +123,9 @@ Raised PartitionedParameterCoordinator::discard_from_queue(Module& module) {
     set_fetched_for(*entry.param, entry.step_id_last_used_at);
     if (!contains(discarded_, entry.param)) discarded_.push_back(entry.param);
   }
-  const bool same = discarded_.size() == pending_.size() &&
-                    std::ranges::all_of(pending_, [&](const Param* param) { return contains(discarded_, param); });
+  const bool same =
+      discarded_.size() == pending_.size() &&
+      std::ranges::all_of(pending_, [&](const Param* param) { return contains(discarded_, param); });
   if (same) return nullptr;
   std::ranges::sort(discarded_, {}, &Param::set_order);
   return tracing_error(module, pending_, discarded_);
@@ -142,17 +145,19 @@ Reason PartitionedParameterCoordinator::fill_bucket(int64_t budget, int64_t& cho
     if (id >= chosen_marks_.size()) chosen_marks_.resize(id + 1);
     const int64_t step = entry.step_id_last_used_at;
     set_fetched_for(*param, behaviour.keeps_later_fetched_step ? std::max(fetched_for(*param), step) : step);
-    const bool candidate = behaviour.prefetch_takes_available || param->ds_status == ZeroParamStatus::kNotAvailable;
+    const bool candidate =
+        behaviour.prefetch_takes_available || param->ds_status == ZeroParamStatus::kNotAvailable;
     if (!candidate || chosen_marks_[id] == mark_) continue;
     chosen_marks_[id] = mark_;
     chosen_.push_back(param);
     chosen_numel += param->ds_numel;
     if (param->ds_status == ZeroParamStatus::kNotAvailable) {
       const auto& order = trace_.submodule_order();
-      runtime_.emit({.kind = EventKind::kPrefetch,
-                     .module = static_cast<size_t>(step) < order.size() ? order[static_cast<size_t>(step)] : nullptr,
-                     .params = std::span(&param, 1),
-                     .step = step});
+      runtime_.emit(
+          {.kind = EventKind::kPrefetch,
+           .module = static_cast<size_t>(step) < order.size() ? order[static_cast<size_t>(step)] : nullptr,
+           .params = std::span(&param, 1),
+           .step = step});
     }
   }
   return Reason::kBucketFull;
@@ -175,14 +180,16 @@ Raised PartitionedParameterCoordinator::all_gather_params(std::span<Param* const
   for (Param* param : missing_) {
     if (registry_->contains(*param)) {
       return raise(FailureKind::kAlreadyInRegistry, "RuntimeError",
-                   ds_summary(*param, runtime_.behaviour, runtime_.world_size()) + " already in registry", {param});
+                   ds_summary(*param, runtime_.behaviour, runtime_.world_size()) + " already in registry",
+                   {param});
     }
     registry_->insert(*param, *handle);
   }
   return nullptr;
 }
 
-Raised PartitionedParameterCoordinator::tracing_error(const Module& module, const std::vector<Param*>& expected,
+Raised PartitionedParameterCoordinator::tracing_error(const Module& module,
+                                                      const std::vector<Param*>& expected,
                                                       const std::vector<Param*>& got) const {
   const Behaviour& behaviour = runtime_.behaviour;
   std::vector<const Param*> named;
@@ -198,7 +205,8 @@ Raised PartitionedParameterCoordinator::tracing_error(const Module& module, cons
   const bool lines = behaviour.tracing_error_names_module;
   std::string text = "tracing error at step " + std::to_string(step_id_) + ": ";
   if (lines) {
-    text += "\nmodule id: " + std::to_string(module.ds_id) + ", training: " + (module.training ? "True" : "False") + "\n";
+    text += "\nmodule id: " + std::to_string(module.ds_id) +
+            ", training: " + (module.training ? "True" : "False") + "\n";
   }
   text += "expected the next " + std::to_string(expected.size()) +
           " parameters in the parameter fetch queue to be " + tuple(expected) + " ";

@@ -20,7 +20,8 @@ Raised PartitionedParameterCoordinator::release_sub_module(Module& module, bool 
   const Behaviour& behaviour = runtime_.behaviour;
   ReleaseAnswer* answer = nullptr;
   if (trace_.complete()) {
-    answer = &release_rule_.answer(module, step_id_, trace_, [this](const Param& param) { return fetched_for(param); });
+    answer = &release_rule_.answer(module, step_id_, trace_,
+                                   [this](const Param& param) { return fetched_for(param); });
   }
   if (behaviour.active_backward_stack && !forward) {
     if (active_backward_.empty()) {
@@ -29,7 +30,8 @@ Raised PartitionedParameterCoordinator::release_sub_module(Module& module, bool 
     }
     // The recompute params join the cached answer for good.
     for (const Param* param : module.ds_recompute_parameters) {
-      if (answer != nullptr && !param->ds_persist && !answer->allows(*param)) answer->ds_ids.push_back(param->ds_id);
+      if (answer != nullptr && !param->ds_persist && !answer->allows(*param))
+        answer->ds_ids.push_back(param->ds_id);
     }
   }
   std::vector<Param*> recomputed;
@@ -40,7 +42,8 @@ Raised PartitionedParameterCoordinator::release_sub_module(Module& module, bool 
   }
   const auto own = behaviour.release_iterates_set ? module.param_set() : module.params();
   for (Param* param : own) {
-    if (Raised raised = release_module_param(module, *param, answer == nullptr || answer->allows(*param), answer)) {
+    if (Raised raised =
+            release_module_param(module, *param, answer == nullptr || answer->allows(*param), answer)) {
       return raised;
     }
   }
@@ -112,10 +115,11 @@ Raised PartitionedParameterCoordinator::release_and_reset_all(Module& root) {
   }
   for (const Param* param : params) {
     if (param->ds_status == ZeroParamStatus::kNotAvailable) continue;
-    return through(raise(FailureKind::kExpectedReleased, "RuntimeError",
-                         ds_summary(*param, runtime_.behaviour, runtime_.world_size()) + " expected to be released",
-                         {param}),
-                   "release_and_reset_all");
+    return through(
+        raise(FailureKind::kExpectedReleased, "RuntimeError",
+              ds_summary(*param, runtime_.behaviour, runtime_.world_size()) + " expected to be released",
+              {param}),
+        "release_and_reset_all");
   }
   if (runtime_.behaviour.n_available_zeroed == Availability::kAtReleaseAll) n_available_numel_ = 0;
   return nullptr;

@@ -8,9 +8,11 @@ namespace zero3 {
 namespace {
 
 constexpr const char* kFreeActiveText =
-    "Cannot free a ZeRO-3 parameter while it is still active in submodules. This can happen if: (1) submodules have not "
+    "Cannot free a ZeRO-3 parameter while it is still active in submodules. This can happen if: (1) "
+    "submodules have not "
     "released the parameter, or (2) you modified parameters inside a `GatheredParameters` context with "
-    "`modifier_rank=None`. For case (2), use `modifier_rank=<rank>` to broadcast updates consistently across ranks. "
+    "`modifier_rank=None`. For case (2), use `modifier_rank=<rank>` to broadcast updates consistently across "
+    "ranks. "
     "param=";
 
 }  // namespace
@@ -46,9 +48,11 @@ Raised Partitioner::launch(std::span<Param* const> params, Reason reason, const 
   AllGatherHandle& launched = new_handle(params);
   std::ranges::sort(launched.params, {}, &Param::ds_id);
   for (Param* param : launched.params) param->data_is_full = skips_gather || launched.params.size() == 1;
-  runtime_.emit({.kind = EventKind::kAllGather, .reason = reason, .module = module, .params = launched.params});
+  runtime_.emit(
+      {.kind = EventKind::kAllGather, .reason = reason, .module = module, .params = launched.params});
   if (!skips_gather) {
-    if (Raised raised = runtime_.communicator.launch_all_gather(launched.params, launched.request)) return raised;
+    if (Raised raised = runtime_.communicator.launch_all_gather(launched.params, launched.request))
+      return raised;
   }
   handle = &launched;
   return nullptr;
@@ -81,11 +85,12 @@ Raised Partitioner::wait(AllGatherHandle& handle) {
     const bool coalesced = handle.params.size() > 1;
     for (Param* param : handle.params) {
       if (coalesced && param->ds_status != ZeroParamStatus::kInflight) {
-        return through(raise(FailureKind::kNotInflight, "AssertionError",
-                             "expected param " + ds_summary(*param, runtime_.behaviour, runtime_.world_size()) +
-                                 " to be inflight",
-                             {param}),
-                       "wait");
+        return through(
+            raise(FailureKind::kNotInflight, "AssertionError",
+                  "expected param " + ds_summary(*param, runtime_.behaviour, runtime_.world_size()) +
+                      " to be inflight",
+                  {param}),
+            "wait");
       }
       param->ds_status = ZeroParamStatus::kAvailable;
       param->data_is_full = true;
@@ -119,7 +124,8 @@ Raised Partitioner::all_gather(std::span<Param* const> params, Reason reason, co
 Raised Partitioner::partition(std::span<Param* const> params, Reason reason) {
   for (Param* param : params) {
     const bool was_available = param->ds_status == ZeroParamStatus::kAvailable;
-    if (Raised raised = partition_one(*param)) return through(through(std::move(raised), "_partition"), "partition");
+    if (Raised raised = partition_one(*param))
+      return through(through(std::move(raised), "_partition"), "partition");
     param->ds_status = ZeroParamStatus::kNotAvailable;
     if (was_available) {
       runtime_.emit({.kind = EventKind::kRelease, .reason = reason, .params = std::span(&param, 1)});
@@ -131,8 +137,8 @@ Raised Partitioner::partition(std::span<Param* const> params, Reason reason) {
 Raised Partitioner::partition_one(Param& param) {
   if (param.ds_status == ZeroParamStatus::kInflight) {
     return through(raise(FailureKind::kPartitionInFlight, "AssertionError",
-                         " " + parameter_repr(param) + " Cannot " + std::string(runtime_.behaviour.partition_word) +
-                             " a param in flight",
+                         " " + parameter_repr(param) + " Cannot " +
+                             std::string(runtime_.behaviour.partition_word) + " a param in flight",
                          {&param}),
                    "_partition_param");
   }

@@ -18,7 +18,7 @@ struct AllGatherHandle {
   std::vector<Param*> params;  // in the collective's order
   Communicator::Request request = -1;
   bool complete = false;
-  int references = 0;          // registry entries that still hold it
+  int references = 0;  // registry entries that still hold it
 };
 
 class Partitioner {
@@ -27,7 +27,8 @@ class Partitioner {
 
   // param.all_gather_coalesced(params): asynchronous, sorted by ds_id. Raises if one is not NOT_AVAILABLE.
   // `references` is how many times the handle will be waited on.
-  Raised launch(std::span<Param* const> params, Reason reason, const Module* module, AllGatherHandle*& handle);
+  Raised launch(std::span<Param* const> params, Reason reason, const Module* module,
+                AllGatherHandle*& handle);
   // v1's asynchronous all_gather: one collective a param, in the order given. Skips all but NOT_AVAILABLE ones.
   Raised launch_singly(std::span<Param* const> params, Reason reason, const Module* module,
                        std::vector<AllGatherHandle*>& handles);

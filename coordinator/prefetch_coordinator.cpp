@@ -19,8 +19,10 @@ Raised PrefetchCoordinator::before_sub_module(Module& module, bool forward) {
     id_to_sub_module_[module.ds_id] = &module;
     runtime_.emit({.kind = EventKind::kRecord, .module = &module, .step = step_id_, .forward = forward});
   }
-  if (Raised raised = fetch_sub_module(module, forward)) return through(std::move(raised), "fetch_sub_module");
-  if (Raised raised = prefetch_next_sub_modules(module)) return through(std::move(raised), "prefetch_next_sub_modules");
+  if (Raised raised = fetch_sub_module(module, forward))
+    return through(std::move(raised), "fetch_sub_module");
+  if (Raised raised = prefetch_next_sub_modules(module))
+    return through(std::move(raised), "prefetch_next_sub_modules");
   most_recent_step_[module.ds_id] = step_id_++;
   return nullptr;
 }
@@ -49,7 +51,8 @@ Raised PrefetchCoordinator::fetch_sub_module(Module& module, bool forward) {
   }
   const bool needed = !scratch_.empty();
   if (runtime_.behaviour.gathered_singly) {
-    if (Raised raised = partitioner_.launch_singly(scratch_, Reason::kNeeded, &module, in_flight_)) return raised;
+    if (Raised raised = partitioner_.launch_singly(scratch_, Reason::kNeeded, &module, in_flight_))
+      return raised;
   } else if (Raised raised = partitioner_.all_gather(scratch_, Reason::kNeeded, &module)) {
     return raised;
   }
@@ -63,7 +66,8 @@ Raised PrefetchCoordinator::fetch_sub_module(Module& module, bool forward) {
 Raised PrefetchCoordinator::synchronize_communication() {
   for (AllGatherHandle* handle : in_flight_) {
     runtime_.emit({.kind = EventKind::kWait, .params = handle->params, .step = step_id_});
-    if (Raised raised = partitioner_.wait(*handle)) return through(std::move(raised), "_synchronize_communication");
+    if (Raised raised = partitioner_.wait(*handle))
+      return through(std::move(raised), "_synchronize_communication");
   }
   in_flight_.clear();
   return nullptr;
@@ -90,14 +94,16 @@ Raised PrefetchCoordinator::prefetch_next_sub_modules(Module& module) {
                  .value = numel,
                  .limit = runtime_.settings.prefetch_bucket_numel});
   const std::vector<Param*> chosen = scratch_;
-  if (Raised raised = partitioner_.launch_singly(chosen, Reason::kPrefetched, &module, in_flight_)) return raised;
+  if (Raised raised = partitioner_.launch_singly(chosen, Reason::kPrefetched, &module, in_flight_))
+    return raised;
   available_numel_ += numel;
   return nullptr;
 }
 
 // Into scratch_.
 Raised PrefetchCoordinator::get_params_to_prefetch(const Module& module, Reason& reason) {
-  if (step_id_ >= static_cast<int64_t>(trace_.size())) return list_index_out_of_range("get_params_to_prefetch");
+  if (step_id_ >= static_cast<int64_t>(trace_.size()))
+    return list_index_out_of_range("get_params_to_prefetch");
   if (module.ds_id != trace_[static_cast<size_t>(step_id_)]) {
     reason = Reason::kOtherModule;
     return nullptr;
@@ -139,7 +145,8 @@ Raised PrefetchCoordinator::release_sub_module(Module& module) {
       const Reason reason = param->active_count != 0 ? Reason::kStillActive
                             : keep                   ? Reason::kReusedSoon
                                                      : Reason::kPersists;
-      runtime_.emit({.kind = EventKind::kKeep, .reason = reason, .module = &module, .params = std::span(&param, 1)});
+      runtime_.emit(
+          {.kind = EventKind::kKeep, .reason = reason, .module = &module, .params = std::span(&param, 1)});
     }
   }
   return nullptr;

@@ -15,7 +15,8 @@ namespace zero3 {
 
 class PrefetchCoordinator final : public ParamCoordinator {
  public:
-  PrefetchCoordinator(Runtime& runtime, Partitioner& partitioner) : runtime_(runtime), partitioner_(partitioner) {}
+  PrefetchCoordinator(Runtime& runtime, Partitioner& partitioner)
+      : runtime_(runtime), partitioner_(partitioner) {}
 
   Raised before_sub_module(Module& module, bool forward) override;
   Raised after_sub_module(Module& module, bool forward) override;
@@ -36,14 +37,14 @@ class PrefetchCoordinator final : public ParamCoordinator {
 
   Runtime& runtime_;
   Partitioner& partitioner_;
-  std::vector<int> trace_;                          // sub_module_trace: module ids
-  std::map<int, Module*> id_to_sub_module_;         // the last module recorded under an id
+  std::vector<int> trace_;                   // sub_module_trace: module ids
+  std::map<int, Module*> id_to_sub_module_;  // the last module recorded under an id
   bool trace_completed_ = false;
   int64_t step_id_ = 0;
-  std::map<int, int64_t> most_recent_step_;         // by module id
+  std::map<int, int64_t> most_recent_step_;          // by module id
   std::map<int64_t, int64_t> reuse_numel_for_step_;  // by step; never cleared
   std::vector<AllGatherHandle*> in_flight_;
-  int64_t available_numel_ = 0;                     // never reset
+  int64_t available_numel_ = 0;  // never reset
   std::vector<Param*> scratch_;
 };
 

@@ -17,9 +17,10 @@ struct Series {
   int last_patch;
 };
 constexpr std::array kSeries = {
-    Series{3, 12, 16}, Series{4, 0, 5}, Series{5, 0, 11}, Series{6, 0, 7},  Series{7, 0, 7},  Series{8, 0, 3},
-    Series{9, 0, 5},   Series{10, 0, 3}, Series{11, 0, 2}, Series{12, 0, 6}, Series{13, 0, 5}, Series{14, 0, 5},
-    Series{15, 0, 4},  Series{16, 0, 9}, Series{17, 0, 6}, Series{18, 0, 9}, Series{19, 0, 8},
+    Series{3, 12, 16}, Series{4, 0, 5},  Series{5, 0, 11}, Series{6, 0, 7},  Series{7, 0, 7},
+    Series{8, 0, 3},   Series{9, 0, 5},  Series{10, 0, 3}, Series{11, 0, 2}, Series{12, 0, 6},
+    Series{13, 0, 5},  Series{14, 0, 5}, Series{15, 0, 4}, Series{16, 0, 9}, Series{17, 0, 6},
+    Series{18, 0, 9},  Series{19, 0, 8},
 };
 
 std::vector<Release> list_releases() {

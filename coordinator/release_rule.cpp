@@ -4,7 +4,9 @@
 
 namespace zero3 {
 
-bool ReleaseAnswer::allows(const Param& param) const { return std::ranges::find(ds_ids, param.ds_id) != ds_ids.end(); }
+bool ReleaseAnswer::allows(const Param& param) const {
+  return std::ranges::find(ds_ids, param.ds_id) != ds_ids.end();
+}
 
 ReleaseAnswer& ReleaseRule::answer(const Module& module, int64_t step, const Trace& trace,
                                    const std::function<int64_t(const Param&)>& fetched_for) {
@@ -40,7 +42,8 @@ ReleaseAnswer ReleaseRule::compute(const Module& module, int64_t step, const Tra
     // The recursion follows the module being released, not the one being passed.
     const Module& passed = *order[at];
     const bool same_recursion = passed.is_leaf == module.is_leaf;
-    const std::vector<Param*> collected = same_recursion ? std::vector<Param*>{} : passed.collect_params(module.is_leaf);
+    const std::vector<Param*> collected =
+        same_recursion ? std::vector<Param*>{} : passed.collect_params(module.is_leaf);
     for (const Param* param : same_recursion ? passed.params() : std::span<Param* const>(collected)) {
       keep(*param, Reason::kReusedSoon, static_cast<int64_t>(at));
       traversed += param->ds_numel;

@@ -12,7 +12,8 @@ namespace zero3 {
 
 // The dict of param.ds_summary(), as str() shows it. `debug_name`: ds_summary(use_debug_name=True), whose id is
 // 'name=... id=...'.
-std::string ds_summary(const Param& param, const Behaviour& behaviour, int world_size, bool debug_name = false);
+std::string ds_summary(const Param& param, const Behaviour& behaviour, int world_size,
+                       bool debug_name = false);
 
 // str(param): "Parameter containing:" and its tensor. Values are not modelled and shown as "...".
 std::string parameter_repr(const Param& param);

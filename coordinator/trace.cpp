@@ -8,7 +8,8 @@ namespace zero3 {
 
 Trace::Trace(const Runtime& runtime)
     : runtime_(runtime),
-      mode_(runtime.behaviour.initial_mode == InitialMode::kInvalid ? TraceMode::kInvalid : TraceMode::kRecord) {}
+      mode_(runtime.behaviour.initial_mode == InitialMode::kInvalid ? TraceMode::kInvalid
+                                                                    : TraceMode::kRecord) {}
 
 Raised Trace::check(const Module& module, int64_t step, bool& diverged, std::string& message) const {
   diverged = false;
@@ -17,11 +18,12 @@ Raised Trace::check(const Module& module, int64_t step, bool& diverged, std::str
   const std::string at = "Invalidate trace cache @ step " + std::to_string(step);
   if (length <= step) {
     if (runtime_.behaviour.trace_overrun == TraceOverrun::kIndexError) {
-      return through(raise(FailureKind::kIndexError, "IndexError", "tuple index out of range"), "trace_prologue");
+      return through(raise(FailureKind::kIndexError, "IndexError", "tuple index out of range"),
+                     "trace_prologue");
     }
     diverged = true;
-    message = at + " and module " + std::to_string(module.ds_id) + ": cache has only " + std::to_string(length) +
-              " modules";
+    message = at + " and module " + std::to_string(module.ds_id) + ": cache has only " +
+              std::to_string(length) + " modules";
     return nullptr;
   }
   const Module* expected = submodule_order_[static_cast<size_t>(step)];
@@ -113,8 +115,9 @@ Raised Trace::same_on_all_ranks(const std::vector<int64_t>& own) const {
     if (Raised raised = runtime_.communicator.broadcast_ints(std::span(&length, 1), of_rank0)) return raised;
     if (of_rank0.front() != length) {
       return through(raise(FailureKind::kDisagreement, "RuntimeError",
-                           "Detected a disagreement on list length between rank0 and " + rank + ": \n rank0: " +
-                               std::to_string(of_rank0.front()) + " \n " + rank + ": " + std::to_string(length)),
+                           "Detected a disagreement on list length between rank0 and " + rank +
+                               ": \n rank0: " + std::to_string(of_rank0.front()) + " \n " + rank + ": " +
+                               std::to_string(length)),
                      "assert_lst_len_same_as_other_ranks");
     }
   }
@@ -124,8 +127,9 @@ Raised Trace::same_on_all_ranks(const std::vector<int64_t>& own) const {
   const std::string ours = python_list(own);
   const std::string text =
       runtime_.behaviour.rank_check_lengths
-          ? "Detected a disagreement on list contents between rank0 and " + rank + ": \n list length: " +
-                std::to_string(own.size()) + "\n rank0: " + theirs + " \n " + rank + ": " + ours
+          ? "Detected a disagreement on list contents between rank0 and " + rank +
+                ": \n list length: " + std::to_string(own.size()) + "\n rank0: " + theirs + " \n " + rank +
+                ": " + ours
           : "disagreement between rank0 and " + rank + ": rank0: " + theirs + ", " + rank + ": " + ours;
   return through(raise(FailureKind::kDisagreement, "RuntimeError", text), "assert_ints_same_as_other_ranks");
 }

@@ -52,7 +52,7 @@ class Trace {
   std::vector<Module*> submodule_order_;
   std::vector<ParamInTrace> param_order_;
   std::map<int, std::deque<int64_t>> recorded_steps_;  // __step_id_module_fetched_for, by module id
-  size_t queue_position_ = 0;  // the queue is this stretch of param_order_
+  size_t queue_position_ = 0;                          // the queue is this stretch of param_order_
   size_t queue_end_ = 0;
 };
 

@@ -1,8 +1,8 @@
 #include "sim/bad_input.h"
 
-#include <fmt/format.h>
-
 #include <sstream>
+
+#include <fmt/format.h>
 
 namespace zero3::sim {
 namespace {
@@ -26,8 +26,8 @@ std::string printable(std::string line) {
   return line;
 }
 
-std::string render(const std::string& source, const std::string& text, Place place, const std::string& message,
-                   const std::string& advice) {
+std::string render(const std::string& source, const std::string& text, Place place,
+                   const std::string& message, const std::string& advice) {
   std::string out = source;
   if (place.line > 0) out += fmt::format(":{}:{}", place.line, place.column);
   out += ": error: " + message;
@@ -44,8 +44,8 @@ std::string render(const std::string& source, const std::string& text, Place pla
 
 }  // namespace
 
-BadInput::BadInput(const std::string& source, const std::string& text, Place place, const std::string& message,
-                   const std::string& advice)
+BadInput::BadInput(const std::string& source, const std::string& text, Place place,
+                   const std::string& message, const std::string& advice)
     : std::runtime_error(render(source, text, place, message, advice)) {}
 
 BadInput::BadInput(const std::string& message, const std::string& advice)

@@ -15,6 +15,8 @@ namespace zero3::sim {
 struct Place {
   int line = 0;
   int column = 0;
+
+  bool operator==(const Place&) const = default;
 };
 
 // One module call of a forward, by module index.
@@ -24,11 +26,15 @@ struct PlannedCall {
   Checkpointing checkpointing = Checkpointing::kNone;
   bool detach_input = false;
   bool discard_output = false;
+
+  bool operator==(const PlannedCall&) const = default;
 };
 
 struct ParamRef {
   int module = 0;
   int param = 0;
+
+  bool operator==(const ParamRef&) const = default;
 };
 
 enum class OpKind {
@@ -36,17 +42,17 @@ enum class OpKind {
   kForwardDirect,  // plan = modules called without the root
   kBackward,
   kStep,
-  kTrain,          // engine.train()
-  kEval,           // engine.eval()
+  kTrain,  // engine.train()
+  kEval,   // engine.eval()
   kSave16bit,
-  kConsolidate,    // _zero3_consolidated_16bit_state_dict
+  kConsolidate,  // _zero3_consolidated_16bit_state_dict
   kSaveCheckpoint,
   kLoadCheckpoint,
   kEmptyPartitionCache,
   kOffloadStates,
-  kGatherEnter,    // with GatheredParameters(params, modifier_rank):
+  kGatherEnter,  // with GatheredParameters(params, modifier_rank):
   kGatherExit,
-  kUnwrapEnter,    // with unwrap_model_for_generation(engine):
+  kUnwrapEnter,  // with unwrap_model_for_generation(engine):
   kUnwrapExit,
   kRegisterHooksAgain,
 };
@@ -58,6 +64,9 @@ struct Op {
   std::vector<PlannedCall> plan = {};
   std::vector<ParamRef> params = {};
   int modifier_rank = -1;  // -1: None
+  bool overflow = false;   // a step whose gradients overflowed: skipped by the optimizer
+
+  bool operator==(const Op&) const = default;
 };
 
 // One step of the program as its author wrote it: a token of the short form, an item of a scenario's program.
@@ -65,6 +74,8 @@ struct Statement {
   std::string text;
   Place place;
   std::vector<Op> ops;
+
+  bool operator==(const Statement&) const = default;
 };
 
 using Program = std::vector<Statement>;

@@ -1,0 +1,62 @@
+#include "sim/rank_runner.h"
+
+namespace zero3::sim {
+
+RankRunner::RankRunner(const Experiment& experiment, const Behaviour& behaviour, Communicator& communicator,
+                       Observer* observer, uint64_t set_order_seed)
+    : process_(set_order_seed), model_(experiment.model) {
+  for (const EngineSetup& setup : experiment.engines) {
+    engines_.push_back(std::make_unique<Engine>(
+        process_, model_.module(setup.root), behaviour, experiment.settings, communicator, observer,
+        Engine::Options{setup.with_optimizer, experiment.input_requires_grad}));
+  }
+}
+
+Raised RankRunner::run(const Statement& statement) {
+  for (const Op& op : statement.ops) {
+    if (Raised raised = run_op(op)) return raised;
+  }
+  return nullptr;
+}
+
+Raised RankRunner::run_op(const Op& op) {
+  Engine& engine = *engines_[static_cast<size_t>(op.engine)];
+  switch (op.kind) {
+    case OpKind::kForward: return engine.forward(calls(op.plan), op.grad_enabled);
+    case OpKind::kForwardDirect: return engine.forward_direct(calls(op.plan), op.grad_enabled);
+    case OpKind::kBackward: return engine.backward();
+    case OpKind::kStep: return engine.step(op.overflow);
+    case OpKind::kTrain: engine.train(true); return nullptr;
+    case OpKind::kEval: engine.train(false); return nullptr;
+    case OpKind::kSave16bit: return engine.save_16bit_model();
+    case OpKind::kConsolidate: return engine.consolidated_16bit_state_dict();
+    case OpKind::kSaveCheckpoint: return engine.save_checkpoint();
+    case OpKind::kLoadCheckpoint: return engine.load_checkpoint();
+    case OpKind::kEmptyPartitionCache: return engine.empty_partition_cache();
+    case OpKind::kOffloadStates: return engine.offload_states();
+    case OpKind::kGatherEnter: {
+      std::vector<Param*> params;
+      for (const ParamRef& ref : op.params) params.push_back(model_.param(ref.module, ref.param));
+      return engine.gather_enter(std::move(params), op.modifier_rank);
+    }
+    case OpKind::kGatherExit: return engine.gather_exit();
+    case OpKind::kUnwrapEnter: return engine.unwrap_enter();
+    case OpKind::kUnwrapExit: return engine.unwrap_exit();
+    case OpKind::kRegisterHooksAgain: return engine.register_hooks_again();
+  }
+  return nullptr;
+}
+
+std::vector<Call> RankRunner::calls(const std::vector<PlannedCall>& plan) {
+  std::vector<Call> made;
+  for (const PlannedCall& planned : plan) {
+    made.push_back({.module = &model_.module(planned.module),
+                    .children = calls(planned.children),
+                    .checkpointing = planned.checkpointing,
+                    .detach_input = planned.detach_input,
+                    .discard_output = planned.discard_output});
+  }
+  return made;
+}
+
+}  // namespace zero3::sim

@@ -1,0 +1,32 @@
+// One rank: its process, model and engines, and the statements it runs.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "coordinator/engine.h"
+#include "sim/program.h"
+
+namespace zero3::sim {
+
+class RankRunner {
+ public:
+  // `set_order_seed`: see Process. The observer may be null.
+  RankRunner(const Experiment& experiment, const Behaviour& behaviour, Communicator& communicator,
+             Observer* observer, uint64_t set_order_seed);
+
+  // Runs one statement's operations until one raises.
+  Raised run(const Statement& statement);
+  // The first engine's model.parameters().
+  std::span<Param* const> parameters() const { return engines_.front()->parameters(); }
+
+ private:
+  Raised run_op(const Op& op);
+  std::vector<Call> calls(const std::vector<PlannedCall>& plan);
+
+  Process process_;
+  Model model_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+};
+
+}  // namespace zero3::sim
