@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,12 +19,20 @@ using nlohmann::ordered_json;
 constexpr size_t kMaxDepth = 16;
 constexpr size_t kMaxBytes = 16U << 20U;
 constexpr int64_t kMaxNumel = int64_t{1} << 46;
+constexpr int kMaxOutputs = 64;
+constexpr std::string_view kKeyList =
+    "model, shared, frozen, leaf, outs, external, uses, ckpt, ckpt_reentrant, ckpt_early_stop, detach, "
+    "discard, "
+    "no_optimizer";
+const std::set<std::string> kKeys = {
+    "model",          "shared",          "frozen", "leaf",    "outs",         "external", "uses", "ckpt",
+    "ckpt_reentrant", "ckpt_early_stop", "detach", "discard", "no_optimizer", "cfg",      "s"};
 
 class NestedReader {
  public:
   NestedReader(const std::string& text, const std::string& source) : text_(text), source_(source) {}
 
-  ModelSpec read() {
+  NestedModel read() {
     if (text_.size() > kMaxBytes)
       throw BadInput(fmt::format("{}: larger than {} MiB", source_, kMaxBytes >> 20U));
     check_depth();
@@ -32,17 +42,20 @@ class NestedReader {
            R"(for example {"model": {"root": {"p": [], "c": ["a"]}, "a": {"p": [64], "c": []}}})");
     }
     for (const auto& [key, value] : document.items()) {
-      static const std::set<std::string> kKeys = {"model", "shared", "frozen", "cfg", "s"};
       if (!kKeys.contains(key))
-        fail(key, fmt::format("unknown key \"{}\"", key), "keys are: model, shared, frozen");
+        fail(key, fmt::format("unknown key \"{}\"", key), fmt::format("keys are: {}", kKeyList));
     }
     add_modules(document["model"]);
     connect(document["model"]);
     if (document.contains("shared")) add_shared(document["shared"]);
     if (document.contains("frozen")) freeze(document["frozen"]);
+    read_modules_traits(document);
+    read_call_habits(document);
     check_cycles();
     qualify_names();
-    return std::move(model_);
+    NestedModel nested{std::move(model_), std::move(habits_), true};
+    if (document.contains("no_optimizer")) nested.with_optimizer = !flag(document, "no_optimizer");
+    return nested;
   }
 
  private:
@@ -142,21 +155,77 @@ class NestedReader {
   void freeze(const ordered_json& frozen) {
     if (!frozen.is_array()) fail("frozen", "\"frozen\" is not a list of params such as \"a.p0\"");
     for (const ordered_json& item : frozen) {
-      const std::string name = item.is_string() ? item.get<std::string>() : "";
-      const size_t dot = name.find('.');
-      const auto module = index_.find(name.substr(0, dot));
-      bool known = false;
-      if (dot != std::string::npos && module != index_.end()) {
-        for (ParamSpec& param : model_.modules[static_cast<size_t>(module->second)].params) {
-          if (param.name != name.substr(dot + 1)) continue;
-          param.requires_grad = false;
-          known = true;
-        }
-      }
-      if (!known)
-        fail(name.empty() ? "frozen" : name, fmt::format("unknown param \"{}\"", name),
-             "for example \"a.p0\"");
+      const ParamRef ref = param_of(item, "frozen");
+      model_.modules[static_cast<size_t>(ref.module)].params[static_cast<size_t>(ref.param)].requires_grad =
+          false;
     }
+  }
+
+  ParamRef param_of(const ordered_json& item, const std::string& key) const {
+    const std::string name = item.is_string() ? item.get<std::string>() : "";
+    const size_t dot = name.find('.');
+    const auto module = index_.find(name.substr(0, dot));
+    if (dot != std::string::npos && module != index_.end()) {
+      const auto& params = model_.modules[static_cast<size_t>(module->second)].params;
+      for (size_t i = 0; i < params.size(); ++i) {
+        if (params[i].name == name.substr(dot + 1)) return {module->second, static_cast<int>(i)};
+      }
+    }
+    fail(name.empty() ? key : name, fmt::format("unknown param \"{}\"", name), "for example \"a.p0\"");
+  }
+
+  bool flag(const ordered_json& document, const std::string& key) const {
+    if (!document[key].is_boolean()) fail(key, fmt::format("\"{}\" is not true or false", key));
+    return document[key].get<bool>();
+  }
+
+  void read_modules_traits(const ordered_json& document) {
+    for (const int leaf : module_list(document, "leaf"))
+      model_.modules[static_cast<size_t>(leaf)].leaf = true;
+    if (document.contains("outs")) {
+      if (!document["outs"].is_object()) fail("outs", "\"outs\" is not an object such as {\"A\": 2}");
+      for (const auto& [name, count] : document["outs"].items()) {
+        if (!count.is_number_integer() || count.get<int64_t>() < 1 || count.get<int64_t>() > kMaxOutputs)
+          fail(name, fmt::format("the outputs of module \"{}\" are not from 1 to {}", name, kMaxOutputs));
+        model_.modules[static_cast<size_t>(index_of(name))].outputs = count.get<int>();
+      }
+    }
+    add_externals(document, "external", true);
+    add_externals(document, "uses", false);
+  }
+
+  void add_externals(const ordered_json& document, const std::string& key, bool registered) {
+    if (!document.contains(key)) return;
+    const std::string form = fmt::format("\"{}\" is not a list of [module, \"a.p0\"]", key);
+    if (!document[key].is_array()) fail(key, form);
+    for (const ordered_json& pair : document[key]) {
+      if (!pair.is_array() || pair.size() != 2) fail(key, form);
+      const ParamRef ref = param_of(pair[1], key);
+      model_.modules[static_cast<size_t>(index_of(pair[0]))].externals.push_back(
+          {ref.module, ref.param, registered});
+    }
+  }
+
+  void read_call_habits(const ordered_json& document) {
+    habits_.resize(model_.modules.size());
+    const bool reentrant = document.contains("ckpt_reentrant") && flag(document, "ckpt_reentrant");
+    const bool early_stop = !document.contains("ckpt_early_stop") || flag(document, "ckpt_early_stop");
+    const Checkpointing how = reentrant    ? Checkpointing::kReentrant
+                              : early_stop ? Checkpointing::kNonReentrant
+                                           : Checkpointing::kWholeRecompute;
+    for (const int module : module_list(document, "ckpt")) habit(module).checkpointing = how;
+    for (const int module : module_list(document, "detach")) habit(module).detach_input = true;
+    for (const int module : module_list(document, "discard")) habit(module).discard_output = true;
+  }
+
+  NestedModel::CallHabit& habit(int module) { return habits_[static_cast<size_t>(module)]; }
+
+  std::vector<int> module_list(const ordered_json& document, const std::string& key) const {
+    std::vector<int> modules;
+    if (!document.contains(key)) return modules;
+    if (!document[key].is_array()) fail(key, fmt::format("\"{}\" is not a list of modules", key));
+    for (const ordered_json& name : document[key]) modules.push_back(index_of(name));
+    return modules;
   }
 
   void check_cycles() const {
@@ -209,24 +278,38 @@ class NestedReader {
   const std::string& text_;
   std::string source_;
   ModelSpec model_;
+  std::vector<NestedModel::CallHabit> habits_;
   std::map<std::string, int> index_;
 };
 
+void apply_habits(std::vector<PlannedCall>& plan, const std::vector<NestedModel::CallHabit>& habits) {
+  for (PlannedCall& call : plan) {
+    const NestedModel::CallHabit& habit = habits[static_cast<size_t>(call.module)];
+    call.checkpointing = habit.checkpointing;
+    call.detach_input = habit.detach_input;
+    call.discard_output = habit.discard_output;
+    apply_habits(call.children, habits);
+  }
+}
+
 }  // namespace
 
-ModelSpec parse_nested_model(const std::string& json, const std::string& source) {
+NestedModel parse_nested_model(const std::string& json, const std::string& source) {
   return NestedReader(json, source).read();
 }
 
-Experiment nested_experiment(ModelSpec model, std::string_view program, const ShortFormOptions& options,
+Experiment nested_experiment(NestedModel nested, std::string_view program, const ShortFormOptions& options,
                              const std::string& source) {
   Experiment experiment;
-  experiment.model = std::move(model);
+  experiment.model = std::move(nested.model);
   experiment.settings = settings_of(options);
   experiment.input_requires_grad = options.input_requires_grad;
-  experiment.engines = {{0, options.with_optimizer}};
-  experiment.rank_programs.assign(static_cast<size_t>(options.ranks),
-                                  parse_program(program, experiment.model, source));
+  experiment.engines = {{0, options.with_optimizer && nested.with_optimizer}};
+  Program parsed = parse_program(program, experiment.model, source);
+  for (Statement& statement : parsed) {
+    for (Op& op : statement.ops) apply_habits(op.plan, nested.habits);
+  }
+  experiment.rank_programs.assign(static_cast<size_t>(options.ranks), parsed);
   return experiment;
 }
 
