@@ -1,0 +1,70 @@
+// What a scenario is expected to end in, per range of releases, and whether a run ended so.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/failure.h"
+#include "coordinator/param.h"
+#include "coordinator/release.h"
+#include "sim/program.h"
+#include "sim/yaml_reader.h"
+
+namespace zero3::sim {
+
+// "0.6.0 - 0.15.2", ">= 0.15.3", "<= 0.5.10", "0.15.2", "all", and several of them with commas between.
+class ReleaseRange {
+ public:
+  // Throws BadInput at the node.
+  static ReleaseRange parse(const YamlFile& file, const YamlNode& node);
+
+  bool contains(const Release& release) const;
+  const std::string& text() const { return text_; }
+
+ private:
+  struct Part {
+    Release first;
+    Release last;
+  };
+  std::string text_;
+  std::vector<Part> parts_;
+};
+
+// How a run ended, in whatever way it was run.
+struct Ending {
+  struct NamedParam {
+    std::string name;
+    std::optional<ZeroParamStatus> status;  // none: not known
+  };
+  std::optional<FailureKind> failure;  // none: every rank ran to its end
+  std::string text;
+  int rank = 0;
+  size_t statement = 0;  // of that rank's program, from 0
+  std::string statement_text;
+  std::vector<NamedParam> params;  // those that the text names
+};
+
+struct Expectation {
+  ReleaseRange releases;
+  Place place;
+  std::optional<FailureKind> failure;  // none: completes
+  // Each is checked only if it is given.
+  std::vector<std::string> params = {};        // all that the failure names, in its order
+  std::optional<ZeroParamStatus> status = {};  // of each of them
+  std::string text = {};                       // part of the failure's text
+  std::string at = {};                         // start of the failing statement's text
+  std::optional<int64_t> step = {};            // the failing statement, from 1, repeats counted out
+  std::optional<int64_t> rank = {};
+};
+
+// "" if the run ended as expected; else what is different.
+std::string difference(const Expectation& expected, const Ending& ending);
+
+// A scenario's `expect`. No two of them hold for one release. Throws BadInput.
+std::vector<Expectation> read_expectations(const YamlFile& file, const YamlNode& node);
+
+// "NOT_AVAILABLE", "INFLIGHT", "AVAILABLE".
+std::optional<ZeroParamStatus> parse_status(std::string_view text);
+
+}  // namespace zero3::sim
