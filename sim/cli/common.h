@@ -1,0 +1,28 @@
+// What several commands share: options read alike, files found, words quoted for a shell.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "coordinator/release.h"
+
+namespace zero3::sim::cli {
+
+constexpr int kMaxRanks = 4096;
+
+enum class Format { kText, kJson };
+
+// --deepspeed; empty: the newest. Throws BadInput.
+std::vector<Release> chosen_releases(const std::string& text);
+Release chosen_release(const std::string& text);
+
+// Files as given; for a folder, every *.yaml below it, sorted. Throws BadInput if there is none.
+std::vector<std::string> scenario_files(const std::vector<std::string>& paths);
+
+// A word as a POSIX shell reads it back.
+std::string shell_word(const std::string& word);
+
+// Standard output, all of it; throws BadInput if it cannot be written.
+void print(const std::string& text);
+
+}  // namespace zero3::sim::cli

@@ -1,0 +1,39 @@
+// zero3sim list: the scenarios below a folder.
+#include <algorithm>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "sim/cli/commands.h"
+#include "sim/cli/common.h"
+#include "sim/scenario.h"
+
+namespace zero3::sim::cli {
+namespace {
+
+Verdict run(const std::vector<std::string>& paths) {
+  std::vector<Scenario> scenarios;
+  size_t path_width = 0;
+  for (const std::string& file : scenario_files(paths)) {
+    scenarios.push_back(load_scenario(file));
+    path_width = std::max(path_width, file.size());
+  }
+  std::string text;
+  for (const Scenario& scenario : scenarios) {
+    text += fmt::format("{:<{}}  {}", scenario.path, path_width, scenario.title);
+    text += scenario.source.empty() ? "\n" : fmt::format(" [{}]\n", scenario.source);
+  }
+  print(text);
+  return Verdict::kAsExpected;
+}
+
+}  // namespace
+
+void add_list_command(CLI::App& app, Verdict& verdict) {
+  auto paths = std::make_shared<std::vector<std::string>>(std::vector<std::string>{"scenarios"});
+  CLI::App* command = app.add_subcommand("list", "List scenarios with their titles and sources");
+  command->add_option("paths", *paths, "Files or folders")->capture_default_str();
+  command->callback([paths, &verdict] { verdict = run(*paths); });
+}
+
+}  // namespace zero3::sim::cli

@@ -1,0 +1,51 @@
+// Keeps every event of one rank's run, free of the run's own objects: what stories and trace files are made from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/observer.h"
+#include "sim/simulate.h"
+
+namespace zero3::sim {
+
+struct RecordedEvent {
+  EventKind kind;
+  Reason reason;
+  size_t statement;    // index in the rank's program
+  int module_id;       // ds_id; -1: no module
+  std::string module;  // its qualified name
+  std::vector<int> ds_ids;
+  int64_t step;
+  int64_t value;
+  int64_t limit;
+  bool forward;
+  std::string text;
+};
+
+struct Recording {
+  int rank = 0;
+  std::vector<RecordedEvent> events = {};
+  std::vector<std::string> statements = {};     // texts of those that ran
+  std::map<int, std::string> param_names = {};  // by ds_id
+  std::vector<std::string> statuses = {};       // after each statement: "A.weight=N B.weight=I"
+
+  const std::string& param_name(int ds_id) const { return param_names.at(ds_id); }
+};
+
+class Recorder final : public RankWatcher {
+ public:
+  // Writes into `recording`, which must outlive the run.
+  Recorder(Recording& recording, const Behaviour& behaviour) : recording_(recording), behaviour_(behaviour) {}
+
+  void on_event(const Event& event) override;
+  void after_statement(const Statement& statement, const Failure* failure, const RankRunner& runner) override;
+
+ private:
+  Recording& recording_;
+  Behaviour behaviour_;
+};
+
+}  // namespace zero3::sim

@@ -1,0 +1,62 @@
+// Everything that is to be said of one run, ready for any reporter.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/release.h"
+#include "sim/report/recording.h"
+#include "sim/simulate.h"
+#include "sim/verdict.h"
+
+namespace zero3::sim {
+
+// Releases by what the same program does on them.
+struct AlikeReleases {
+  std::vector<Release> alike;  // the same kind of failure at the same step
+  std::vector<Release> completes;
+  std::map<std::string, std::vector<Release>> otherwise;  // by the failure's name
+  std::vector<Release> lacking;                           // releases without something that the program uses
+};
+
+struct RunReport {
+  std::string scenario;  // a scenario's name, or the short form's program
+  std::string title;
+  Release release;
+  int ranks = 1;
+  uint64_t seed = 0;
+  Verdict verdict = Verdict::kInconclusive;
+  std::string expected;    // what was expected, in words; "" if nothing was
+  std::string difference;  // how the run differs from it; "" if it does not
+  SimulationResult result;
+  std::vector<Recording> recordings;                 // of one rank of each kind
+  std::vector<std::vector<std::string>> statements;  // by rank: the program's texts
+  AlikeReleases releases;
+  std::string reproduce;
+
+  const RankFailure* failure() const {
+    return result.failed() ? &*result.ranks[static_cast<size_t>(result.first_failed_rank)].failure : nullptr;
+  }
+  const Recording& recording_of(int rank) const;
+};
+
+struct RunRequest {
+  std::string scenario;
+  std::string title;
+  Release release;
+  uint64_t seed = 0;
+  std::string reproduce;
+};
+
+// Runs the experiment on its release and on every other one. Verdict and expectation are the caller's to set.
+RunReport make_report(const Experiment& experiment, const RunRequest& request);
+
+std::string text_report(const RunReport& report);
+// Pretty-printed, one object, newline at the end.
+std::string json_report(const RunReport& report);
+std::string json_report(const std::vector<RunReport>& reports);
+
+}  // namespace zero3::sim
