@@ -36,6 +36,8 @@ Names names(FailureKind kind) {
 
 }  // namespace
 
+void Failure::add_outer(std::string_view function) { path.insert(path.begin(), std::string(function)); }
+
 std::string_view code(FailureKind kind) { return names(kind).code; }
 std::string_view name(FailureKind kind) { return names(kind).name; }
 

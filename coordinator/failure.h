@@ -50,6 +50,7 @@ struct Failure {
   std::vector<const Param*> params;  // those that the text names
 
   std::string message() const { return exception + ": " + text; }
+  void add_outer(std::string_view function);
 };
 
 // Null: nothing was raised.
@@ -63,7 +64,7 @@ inline Raised raise(FailureKind kind, std::string exception, std::string text,
 
 // Adds the function that a failure passed through on its way up; hands the failure on.
 inline Raised through(Raised raised, std::string_view function) {
-  if (raised) raised->path.insert(raised->path.begin(), std::string(function));
+  if (raised) raised->add_outer(function);
   return raised;
 }
 

@@ -53,6 +53,12 @@ std::span<Param* const> Module::param_set() const {
   return param_set_;
 }
 
+std::span<Param* const> Module::params_below() const {
+  if (!cached_) fill_cache();
+  if (params_below_.empty()) params_below_ = collect_params(true);
+  return params_below_;
+}
+
 void Module::register_external(Param* param) {
   if (std::ranges::find(external_params, param) != external_params.end()) return;
   external_params.push_back(param);
@@ -78,6 +84,7 @@ void Module::fill_cache() const {
   for (Param* param : params_) unique.add(param);
   param_set_ = unique.take();
   std::ranges::sort(param_set_, {}, &Param::set_order);
+  params_below_.clear();
   cached_ = true;
 }
 

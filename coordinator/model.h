@@ -61,6 +61,8 @@ struct Module {
   std::span<Param* const> params() const;
   // The same as a Python set: no duplicates, in set order.
   std::span<Param* const> param_set() const;
+  // named_parameters(recurse=True), then its own external ones.
+  std::span<Param* const> params_below() const;
   // Adds to the external params; nothing if already there.
   void register_external(Param* param);
   void params_changed() const { cached_ = false; }
@@ -72,6 +74,7 @@ struct Module {
   mutable bool cached_ = false;
   mutable std::vector<Param*> params_;
   mutable std::vector<Param*> param_set_;
+  mutable std::vector<Param*> params_below_;
 };
 
 // The modules of one process: usually one model; several roots where engines share modules.

@@ -170,7 +170,7 @@ Raised ParameterOffload::partition_all_parameters() {
   if (Raised raised = coordinator(root_.training).release_and_reset_all(root_))
     return in_function(std::move(raised));
   if (runtime_.behaviour.coordinator == Coordinator::kPrefetch) return nullptr;
-  for (Param* param : root_.collect_params(true)) {
+  for (Param* param : root_.params_below()) {
     if (param->ds_status == ZeroParamStatus::kNotAvailable) continue;
     return in_function(raise(
         FailureKind::kExpectedReleased, "RuntimeError",

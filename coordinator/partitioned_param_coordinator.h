@@ -43,6 +43,8 @@ class PartitionedParameterCoordinator final : public ParamCoordinator {
                        const std::vector<Param*>& got) const;
   int64_t fetched_for(const Param& param) const;
   void set_fetched_for(const Param& param, int64_t step);
+  bool is_marked(const Param& param) const;
+  void mark(const Param& param);
   // Release
   Raised release_sub_module(Module& module, bool forward);
   Raised release_module_param(Module& module, Param& param, bool allowed, const ReleaseAnswer* answer);
@@ -72,7 +74,7 @@ class PartitionedParameterCoordinator final : public ParamCoordinator {
   std::vector<Param*> discarded_;
   std::vector<Param*> chosen_;
   std::vector<Param*> missing_;
-  std::vector<uint64_t> chosen_marks_;  // by ds_id: the mark of the prefetch that chose it
+  std::vector<uint64_t> marks_;  // by ds_id: a param is in the set being built if it carries the current mark
   uint64_t mark_ = 0;
 };
 

@@ -9,11 +9,18 @@ namespace {
 
 constexpr int64_t kNeverFetched = -10'000'000'000;
 
-bool contains(const std::vector<Param*>& params, const Param* param) {
-  return std::ranges::find(params, param) != params.end();
+}  // namespace
+
+bool PartitionedParameterCoordinator::is_marked(const Param& param) const {
+  const auto id = static_cast<size_t>(param.ds_id);
+  return id < marks_.size() && marks_[id] == mark_;
 }
 
-}  // namespace
+void PartitionedParameterCoordinator::mark(const Param& param) {
+  const auto id = static_cast<size_t>(param.ds_id);
+  if (id >= marks_.size()) marks_.resize(id + 1);
+  marks_[id] = mark_;
+}
 
 int64_t PartitionedParameterCoordinator::fetched_for(const Param& param) const {
   const auto id = static_cast<size_t>(param.ds_id);
@@ -115,17 +122,20 @@ Raised PartitionedParameterCoordinator::prefetch(Module& module) {
 Raised PartitionedParameterCoordinator::discard_from_queue(Module& module) {
   pending_.clear();
   discarded_.clear();
+  ++mark_;
   for (Param* param : module.param_set()) {
     if (fetched_for(*param) < step_id_) pending_.push_back(param);
   }
   while (!trace_.queue_empty() && discarded_.size() < pending_.size()) {
     const ParamInTrace& entry = trace_.pop_queue();
     set_fetched_for(*entry.param, entry.step_id_last_used_at);
-    if (!contains(discarded_, entry.param)) discarded_.push_back(entry.param);
+    if (is_marked(*entry.param)) continue;
+    mark(*entry.param);
+    discarded_.push_back(entry.param);
   }
   const bool same =
       discarded_.size() == pending_.size() &&
-      std::ranges::all_of(pending_, [&](const Param* param) { return contains(discarded_, param); });
+      std::ranges::all_of(pending_, [this](const Param* param) { return is_marked(*param); });
   if (same) return nullptr;
   std::ranges::sort(discarded_, {}, &Param::set_order);
   return tracing_error(module, pending_, discarded_);
@@ -141,14 +151,12 @@ Reason PartitionedParameterCoordinator::fill_bucket(int64_t budget, int64_t& cho
     if (trace_.queue_empty()) return Reason::kQueueEmpty;
     const ParamInTrace& entry = trace_.pop_queue();
     Param* param = entry.param;
-    const auto id = static_cast<size_t>(param->ds_id);
-    if (id >= chosen_marks_.size()) chosen_marks_.resize(id + 1);
     const int64_t step = entry.step_id_last_used_at;
     set_fetched_for(*param, behaviour.keeps_later_fetched_step ? std::max(fetched_for(*param), step) : step);
     const bool candidate =
         behaviour.prefetch_takes_available || param->ds_status == ZeroParamStatus::kNotAvailable;
-    if (!candidate || chosen_marks_[id] == mark_) continue;
-    chosen_marks_[id] = mark_;
+    if (!candidate || is_marked(*param)) continue;
+    mark(*param);
     chosen_.push_back(param);
     chosen_numel += param->ds_numel;
     if (param->ds_status == ZeroParamStatus::kNotAvailable) {

@@ -30,8 +30,7 @@ Raised PartitionedParameterCoordinator::release_sub_module(Module& module, bool 
     }
     // The recompute params join the cached answer for good.
     for (const Param* param : module.ds_recompute_parameters) {
-      if (answer != nullptr && !param->ds_persist && !answer->allows(*param))
-        answer->ds_ids.push_back(param->ds_id);
+      if (answer != nullptr && !param->ds_persist) answer->allow(*param);
     }
   }
   std::vector<Param*> recomputed;
@@ -94,7 +93,7 @@ void PartitionedParameterCoordinator::forget_active_backward(const Module& modul
 }
 
 Raised PartitionedParameterCoordinator::release_and_reset_all(Module& root) {
-  const std::vector<Param*> params = root.collect_params(true);
+  const std::span<Param* const> params = root.params_below();
   for (Param* param : params) {
     if (registry_->contains(*param)) {
       if (runtime_.behaviour.partition_all_on_inflight == OnInflight::kRaise) {

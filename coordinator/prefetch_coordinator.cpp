@@ -193,7 +193,7 @@ int64_t PrefetchCoordinator::distance_in_numel(size_t first_step, size_t last_st
 }
 
 Raised PrefetchCoordinator::release_and_reset_all(Module& root) {
-  for (Param* param : root.collect_params(true)) {
+  for (Param* param : root.params_below()) {
     param->active_count = 0;
     if (param->ds_status != ZeroParamStatus::kAvailable) continue;
     available_numel_ -= param->ds_numel;

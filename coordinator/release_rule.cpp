@@ -5,7 +5,12 @@
 namespace zero3 {
 
 bool ReleaseAnswer::allows(const Param& param) const {
-  return std::ranges::find(ds_ids, param.ds_id) != ds_ids.end();
+  return std::ranges::binary_search(ds_ids, param.ds_id);
+}
+
+void ReleaseAnswer::allow(const Param& param) {
+  const auto place = std::ranges::lower_bound(ds_ids, param.ds_id);
+  if (place == ds_ids.end() || *place != param.ds_id) ds_ids.insert(place, param.ds_id);
 }
 
 ReleaseAnswer& ReleaseRule::answer(const Module& module, int64_t step, const Trace& trace,
@@ -23,10 +28,13 @@ ReleaseAnswer ReleaseRule::compute(const Module& module, int64_t step, const Tra
   const Behaviour& behaviour = runtime_.behaviour;
   ReleaseAnswer answer{&module, {}, {}};
   const auto keep = [&answer](const Param& param, Reason reason, int64_t at) {
-    if (std::erase(answer.ds_ids, param.ds_id) > 0) answer.kept.push_back({&param, reason, at});
+    const auto place = std::ranges::lower_bound(answer.ds_ids, param.ds_id);
+    if (place == answer.ds_ids.end() || *place != param.ds_id) return;
+    answer.ds_ids.erase(place);
+    answer.kept.push_back({&param, reason, at});
   };
   for (const Param* param : module.param_set()) {
-    answer.ds_ids.push_back(param->ds_id);
+    answer.allow(*param);
     if (param->ds_persist) keep(*param, Reason::kPersists, -1);
   }
   if (behaviour.retains_skipped_use) {

@@ -21,10 +21,11 @@ struct KeptParam {
 
 struct ReleaseAnswer {
   const Module* module;
-  std::vector<int> ds_ids;  // may be partitioned
+  std::vector<int> ds_ids;  // may be partitioned; ascending
   std::vector<KeptParam> kept;
 
   bool allows(const Param& param) const;
+  void allow(const Param& param);
 };
 
 class ReleaseRule {

@@ -15,6 +15,7 @@ Raised Trace::check(const Module& module, int64_t step, bool& diverged, std::str
   diverged = false;
   if (!complete() || !runtime_.behaviour.mismatch_invalidates) return nullptr;
   const auto length = static_cast<int64_t>(submodule_order_.size());
+  if (step < length && submodule_order_[static_cast<size_t>(step)] == &module) return nullptr;
   const std::string at = "Invalidate trace cache @ step " + std::to_string(step);
   if (length <= step) {
     if (runtime_.behaviour.trace_overrun == TraceOverrun::kIndexError) {
@@ -27,7 +28,6 @@ Raised Trace::check(const Module& module, int64_t step, bool& diverged, std::str
     return nullptr;
   }
   const Module* expected = submodule_order_[static_cast<size_t>(step)];
-  if (expected == &module) return nullptr;
   diverged = true;
   message = at + ": expected module " + std::to_string(expected->ds_id) + ", but got module " +
             std::to_string(module.ds_id);
