@@ -1,7 +1,6 @@
 #include "sim/observed_log.h"
 
 #include <algorithm>
-#include <regex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -84,10 +83,22 @@ std::string statuses_text(std::span<Param* const> params, Naming naming, const B
 }
 
 std::string shortened_text(const Failure& failure) {
-  static const std::regex kSummary(R"((\{'id': [^,]*, 'status': '[A-Z_]*', ).*?('active_sub_modules': ))");
-  static const std::regex kTensor(R"(tensor\((\[+)(\.\.\.)?(\]+)(, requires_grad=True)?\))");
-  std::string text = std::regex_replace(failure.message(), kSummary, "$1... $2");
-  text = std::regex_replace(text, kTensor, "tensor(...)");
+  std::string text = failure.message();
+  // {'id': 1, 'status': 'INFLIGHT', ... 'active_sub_modules': ...
+  constexpr std::string_view kActive = "'active_sub_modules': ";
+  constexpr std::string_view kStatus = "'status': '";
+  for (size_t at = text.find("{'id': "); at != std::string::npos; at = text.find("{'id': ", at + 1)) {
+    const size_t status = text.find(kStatus, at);
+    const size_t first = text.find("', ", status + kStatus.size()) + 3;
+    const size_t last = text.find(kActive, first);
+    if (status == std::string::npos || last == std::string::npos) break;
+    text.replace(first, last - first, "... ");
+  }
+  constexpr std::string_view kTensor = "tensor(";
+  for (size_t at = text.find(kTensor); at != std::string::npos; at = text.find(kTensor, at + 1)) {
+    const size_t inside = at + kTensor.size();
+    text.replace(inside, text.find(')', inside) - inside, "...");
+  }
   std::ranges::replace(text, '\n', ' ');
   return text;
 }

@@ -1,17 +1,43 @@
-// The commands of zero3sim. Each adds itself to the command line and, chosen, runs and gives the verdict that decides
-// the exit code.
+// The commands of zero3sim as functions of their arguments. Each prints to standard output and gives the verdict that
+// decides the exit code; bad input is thrown as BadInput. cli/command_line.cpp reads the arguments.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
 
+#include "sim/short_form.h"
 #include "sim/verdict.h"
 
 namespace zero3::sim::cli {
 
-// Sets `verdict` when the command ran. What it writes goes to standard output.
-void add_run_command(CLI::App& app, Verdict& verdict);
-void add_try_command(CLI::App& app, Verdict& verdict);
-void add_list_command(CLI::App& app, Verdict& verdict);
-void add_releases_command(CLI::App& app, Verdict& verdict);
+enum class Format { kText, kJson };
+
+struct RunArguments {
+  std::vector<std::string> paths;  // scenario files, folders of them
+  std::string deepspeed;           // empty: the newest release
+  int ranks = 0;                   // 0: the scenario's own
+  uint64_t seed = 0;
+  bool seed_given = false;  // else the scenario's own
+  Format format = Format::kText;
+  std::string trace;  // file to write; empty: none
+};
+
+struct TryArguments {
+  std::string program;
+  std::string deepspeed;
+  std::string model;  // file of a nested model; empty: Linear modules A to Z
+  ShortFormOptions options;
+  uint64_t seed = 0;
+  bool events = false;
+  Format format = Format::kText;
+  std::string trace;
+};
+
+Verdict run_scenarios(const RunArguments& arguments);
+Verdict try_program(const TryArguments& arguments);
+Verdict list_scenarios(const std::vector<std::string>& paths);
+// Of all releases if `release` is empty.
+Verdict show_releases(const std::string& release);
 
 }  // namespace zero3::sim::cli

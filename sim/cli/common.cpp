@@ -42,6 +42,20 @@ std::vector<std::string> scenario_files(const std::vector<std::string>& paths) {
   return files;
 }
 
+std::string formatted(const std::vector<RunReport>& reports, Format format) {
+  if (format == Format::kJson)
+    return reports.size() == 1 ? json_report(reports.front()) : json_report(reports);
+  std::string text;
+  for (const RunReport& report : reports) text += (text.empty() ? "" : "\n") + text_report(report);
+  return text;
+}
+
+Verdict overall(const std::vector<RunReport>& reports) {
+  Verdict verdict = Verdict::kAsExpected;
+  for (const RunReport& report : reports) verdict = worse(verdict, report.verdict);
+  return verdict;
+}
+
 std::string shell_word(const std::string& word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=@%+";

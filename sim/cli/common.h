@@ -5,12 +5,10 @@
 #include <vector>
 
 #include "coordinator/release.h"
+#include "sim/cli/commands.h"
+#include "sim/report/run_report.h"
 
 namespace zero3::sim::cli {
-
-constexpr int kMaxRanks = 4096;
-
-enum class Format { kText, kJson };
 
 // --deepspeed; empty: the newest. Throws BadInput.
 std::vector<Release> chosen_releases(const std::string& text);
@@ -18,6 +16,11 @@ Release chosen_release(const std::string& text);
 
 // Files as given; for a folder, every *.yaml below it, sorted. Throws BadInput if there is none.
 std::vector<std::string> scenario_files(const std::vector<std::string>& paths);
+
+// All reports of a command in the format asked for; one report in JSON is an object, several are a list.
+std::string formatted(const std::vector<RunReport>& reports, Format format);
+// The verdict that decides over several.
+Verdict overall(const std::vector<RunReport>& reports);
 
 // A word as a POSIX shell reads it back.
 std::string shell_word(const std::string& word);

@@ -1,6 +1,5 @@
 // zero3sim list: the scenarios below a folder.
 #include <algorithm>
-#include <memory>
 
 #include <fmt/format.h>
 
@@ -9,9 +8,7 @@
 #include "sim/scenario.h"
 
 namespace zero3::sim::cli {
-namespace {
-
-Verdict run(const std::vector<std::string>& paths) {
+Verdict list_scenarios(const std::vector<std::string>& paths) {
   std::vector<Scenario> scenarios;
   size_t path_width = 0;
   for (const std::string& file : scenario_files(paths)) {
@@ -25,15 +22,6 @@ Verdict run(const std::vector<std::string>& paths) {
   }
   print(text);
   return Verdict::kAsExpected;
-}
-
-}  // namespace
-
-void add_list_command(CLI::App& app, Verdict& verdict) {
-  auto paths = std::make_shared<std::vector<std::string>>(std::vector<std::string>{"scenarios"});
-  CLI::App* command = app.add_subcommand("list", "List scenarios with their titles and sources");
-  command->add_option("paths", *paths, "Files or folders")->capture_default_str();
-  command->callback([paths, &verdict] { verdict = run(*paths); });
 }
 
 }  // namespace zero3::sim::cli

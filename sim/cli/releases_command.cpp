@@ -1,6 +1,5 @@
 // zero3sim releases: the eras, or one release's flags with the pull request that set each.
 #include <map>
-#include <memory>
 
 #include <fmt/format.h>
 
@@ -42,15 +41,9 @@ std::string flags(const Release& release) {
 
 }  // namespace
 
-void add_releases_command(CLI::App& app, Verdict& verdict) {
-  auto release = std::make_shared<std::string>();
-  CLI::App* command =
-      app.add_subcommand("releases", "List the modelled releases by era, or one release's flags");
-  command->add_option("release", *release, "For example 0.15.2");
-  command->callback([release, &verdict] {
-    print(release->empty() ? eras() : flags(chosen_release(*release)));
-    verdict = Verdict::kAsExpected;
-  });
+Verdict show_releases(const std::string& release) {
+  print(release.empty() ? eras() : flags(chosen_release(release)));
+  return Verdict::kAsExpected;
 }
 
 }  // namespace zero3::sim::cli

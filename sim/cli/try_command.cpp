@@ -1,7 +1,5 @@
 // zero3sim try: "what if", in the short form.
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 #include <fmt/format.h>
 
@@ -18,20 +16,6 @@
 
 namespace zero3::sim::cli {
 namespace {
-
-constexpr int64_t kMaxNumel = int64_t{1} << 62;
-
-struct TryArguments {
-  std::string program;
-  std::string deepspeed;
-  std::string model;  // file
-  ShortFormOptions options;
-  uint64_t seed = 0;
-  bool no_optimizer = false;
-  bool events = false;
-  Format format = Format::kText;
-  std::string trace;
-};
 
 Experiment experiment_of(const TryArguments& arguments) {
   if (arguments.model.empty()) return parse_short_form(arguments.program, arguments.options);
@@ -59,7 +43,7 @@ std::string reproduce_line(const TryArguments& arguments, const Release& release
   add("--persist", options.param_persistence_threshold_numel, usual.param_persistence_threshold_numel);
   add("--input-grad", options.input_requires_grad ? 1 : 0, 1);
   if (!options.dup.empty()) line += " --dup " + options.dup;
-  if (arguments.no_optimizer) line += " --no-optimizer";
+  if (!options.with_optimizer) line += " --no-optimizer";
   if (options.log_trace_cache_warnings) line += " --log-trace-cache-warnings";
   return line + fmt::format(" --ranks {} --seed {}", options.ranks, arguments.seed);
 }
@@ -102,8 +86,9 @@ Verdict print_events(const TryArguments& arguments, const Experiment& experiment
   return verdict_of(result);
 }
 
-Verdict run(TryArguments arguments) {
-  arguments.options.with_optimizer = !arguments.no_optimizer;
+}  // namespace
+
+Verdict try_program(const TryArguments& arguments) {
   const Experiment experiment = experiment_of(arguments);
   const std::vector<Release> releases = chosen_releases(arguments.deepspeed);
   std::vector<RunReport> reports;
@@ -123,63 +108,8 @@ Verdict run(TryArguments arguments) {
     if (reports.size() != 1) throw BadInput("--trace takes one release", "name one with --deepspeed");
     write_trace(reports.front(), arguments.trace);
   }
-  Verdict verdict = Verdict::kAsExpected;
-  std::string text;
-  for (const RunReport& report : reports) {
-    verdict = worse(verdict, report.verdict);
-    if (arguments.format == Format::kText) text += (text.empty() ? "" : "\n") + text_report(report);
-  }
-  if (arguments.format == Format::kJson)
-    text = reports.size() == 1 ? json_report(reports.front()) : json_report(reports);
-  print(text);
-  return verdict;
-}
-
-}  // namespace
-
-void add_try_command(CLI::App& app, Verdict& verdict) {
-  auto arguments = std::make_shared<TryArguments>();
-  ShortFormOptions& options = arguments->options;
-  CLI::App* command = app.add_subcommand("try", "Run a program in the short form: \"t:ABC t:ABC t:AC\"");
-  command->add_option("program", arguments->program, "Tokens, see docs/short-form.md")->required();
-  command->add_option("--deepspeed", arguments->deepspeed, "Releases, as for run (default: the newest)");
-  command->add_option("--gas", options.gradient_accumulation_steps, "gradient_accumulation_steps")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  const auto sizes = CLI::Range(int64_t{0}, kMaxNumel);
-  command->add_option("--prefetch", options.prefetch_bucket_numel, "stage3_prefetch_bucket_size, elements")
-      ->check(sizes)
-      ->capture_default_str();
-  command->add_option("--reuse", options.max_reuse_distance_numel, "stage3_max_reuse_distance, elements")
-      ->check(sizes)
-      ->capture_default_str();
-  command->add_option("--live", options.max_live_numel, "stage3_max_live_parameters, elements")
-      ->check(sizes)
-      ->capture_default_str();
-  command
-      ->add_option("--persist", options.param_persistence_threshold_numel,
-                   "stage3_param_persistence_threshold, elements")
-      ->check(sizes)
-      ->capture_default_str();
-  command
-      ->add_option("--input-grad", options.input_requires_grad, "1: the model's input requires grad, 0: not")
-      ->capture_default_str();
-  command->add_option("--dup", options.dup,
-                      "This module is also registered under a second, never-called parent");
-  command->add_flag("--no-optimizer", arguments->no_optimizer, "An engine without optimizer");
-  command->add_flag("--log-trace-cache-warnings", options.log_trace_cache_warnings,
-                    "log_trace_cache_warnings (v0.16.4 and later)");
-  command->add_option("--model", arguments->model, "A nested model, as JSON (docs/short-form.md)");
-  command->add_option("--ranks", options.ranks, "World size")
-      ->check(CLI::Range(1, kMaxRanks))
-      ->capture_default_str();
-  command->add_option("--seed", arguments->seed, "Seed of hash order; 0: by ds_id")->capture_default_str();
-  command->add_flag("--events", arguments->events, "Print every event, in the notation of the recorded runs");
-  command->add_option("--format", arguments->format, "text or json")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Format>{{"text", Format::kText}, {"json", Format::kJson}}));
-  command->add_option("--trace", arguments->trace, "Write every event to this file (docs/trace-format.md)");
-  command->callback([arguments, &verdict] { verdict = run(*arguments); });
+  print(formatted(reports, arguments.format));
+  return overall(reports);
 }
 
 }  // namespace zero3::sim::cli

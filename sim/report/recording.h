@@ -27,6 +27,7 @@ struct RecordedEvent {
 
 struct Recording {
   int rank = 0;
+  bool gathers_singly = false;  // prefetched params are launched one by one, not coalesced
   std::vector<RecordedEvent> events = {};
   std::vector<std::string> statements = {};     // texts of those that ran
   std::map<int, std::string> param_names = {};  // by ds_id

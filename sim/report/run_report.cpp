@@ -50,10 +50,12 @@ RunReport make_report(const Experiment& experiment, const RunRequest& request) {
   report.reproduce = request.reproduce;
   const Behaviour behaviour = behaviour_of(request.release);
   std::list<Recording> recordings;
-  report.result = simulate(experiment, {request.release, request.seed, [&](int rank) {
-                                          recordings.push_back({.rank = rank});
-                                          return std::make_unique<Recorder>(recordings.back(), behaviour);
-                                        }});
+  report.result = simulate(
+      experiment, {request.release, request.seed, [&](int rank) {
+                     recordings.push_back(
+                         {.rank = rank, .gathers_singly = behaviour.coordinator == Coordinator::kPrefetch});
+                     return std::make_unique<Recorder>(recordings.back(), behaviour);
+                   }});
   report.recordings.assign(recordings.begin(), recordings.end());
   for (const Program& program : experiment.rank_programs) {
     auto& texts = report.statements.emplace_back();

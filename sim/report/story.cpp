@@ -69,7 +69,8 @@ class Story {
 
   void tell_gather(const RecordedEvent& event) {
     if (!concerns(event, ds_id_)) return;
-    group_ = event.ds_ids;
+    const bool alone = recording_.gathers_singly && event.reason == Reason::kPrefetched;
+    group_ = alone ? std::vector<int>{ds_id_} : event.ds_ids;
     gathered_ = true;
     waited_ = false;
     std::string text = "gathered";

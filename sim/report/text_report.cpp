@@ -20,9 +20,16 @@ std::string indented(const std::string& text, const std::string& prefix) {
   return out;
 }
 
+// "a > b (3 times) > c"
 std::string joined_path(const std::vector<std::string>& path) {
   std::string text;
-  for (const std::string& frame : path) text += (text.empty() ? "" : " > ") + frame;
+  for (size_t i = 0; i < path.size();) {
+    size_t last = i;
+    while (last + 1 < path.size() && path[last + 1] == path[i]) ++last;
+    text += (text.empty() ? "" : " > ") + path[i];
+    if (last > i) text += fmt::format(" ({} times)", last - i + 1);
+    i = last + 1;
+  }
   return text;
 }
 

@@ -1,0 +1,125 @@
+// The one file that knows CLI11: every option with its help and its limits.
+#include "sim/cli/command_line.h"
+
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <map>
+
+#include <CLI/CLI.hpp>
+
+#include "sim/bad_input.h"
+#include "sim/cli/commands.h"
+
+namespace zero3::sim::cli {
+namespace {
+
+constexpr int kMaxRanks = 4096;
+constexpr int kMaxAccumulation = 1 << 20;
+constexpr int64_t kMaxNumel = int64_t{1} << 62;
+constexpr const char* kReleasesHelp =
+    "Releases: 0.15.2, '0.6.0 - 0.15.2', '>= 0.15.3', all (default: the newest)";
+
+using Command = std::function<Verdict()>;
+
+void add_output_options(CLI::App& command, Format& format, std::string& trace) {
+  const std::map<std::string, Format> formats = {{"text", Format::kText}, {"json", Format::kJson}};
+  command.add_option("--format", format, "text or json")->transform(CLI::CheckedTransformer(formats));
+  command.add_option("--trace", trace, "Write every event to this file (docs/trace-format.md)");
+}
+
+void add_run(CLI::App& app, RunArguments& arguments, Command& chosen) {
+  CLI::App* command = app.add_subcommand("run", "Run scenario files on the models of DeepSpeed releases");
+  command->add_option("files", arguments.paths, "Scenario files, or folders of them")->required();
+  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp);
+  command->add_option("--ranks", arguments.ranks, "World size (default: the scenario's)")
+      ->check(CLI::Range(1, kMaxRanks));
+  CLI::Option* seed = command->add_option(
+      "--seed", arguments.seed, "Seed of the program's choices and of hash order (default: the scenario's)");
+  add_output_options(*command, arguments.format, arguments.trace);
+  command->callback([&arguments, &chosen, seed] {
+    arguments.seed_given = seed->count() > 0;
+    chosen = [&arguments] { return run_scenarios(arguments); };
+  });
+}
+
+void add_try(CLI::App& app, TryArguments& arguments, Command& chosen) {
+  ShortFormOptions& options = arguments.options;
+  CLI::App* command = app.add_subcommand("try", "Run a program in the short form: \"t:ABC t:ABC t:AC\"");
+  command->add_option("program", arguments.program, "Tokens, see docs/short-form.md")->required();
+  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp);
+  const auto size = [command](const char* name, int64_t& value, const char* help) {
+    command->add_option(name, value, help)->check(CLI::Range(int64_t{0}, kMaxNumel))->capture_default_str();
+  };
+  command->add_option("--gas", options.gradient_accumulation_steps, "gradient_accumulation_steps")
+      ->check(CLI::Range(1, kMaxAccumulation))
+      ->capture_default_str();
+  size("--prefetch", options.prefetch_bucket_numel, "stage3_prefetch_bucket_size, elements");
+  size("--reuse", options.max_reuse_distance_numel, "stage3_max_reuse_distance, elements");
+  size("--live", options.max_live_numel, "stage3_max_live_parameters, elements");
+  size("--persist", options.param_persistence_threshold_numel,
+       "stage3_param_persistence_threshold, elements");
+  command
+      ->add_option("--input-grad", options.input_requires_grad, "1: the model's input requires grad, 0: not")
+      ->capture_default_str();
+  command->add_option("--dup", options.dup,
+                      "This module is also registered under a second, never-called parent");
+  command->add_flag("!--no-optimizer", options.with_optimizer, "An engine without optimizer");
+  command->add_flag("--log-trace-cache-warnings", options.log_trace_cache_warnings,
+                    "log_trace_cache_warnings (v0.16.4 and later)");
+  command->add_option("--model", arguments.model, "A nested model, as JSON (docs/short-form.md)");
+  command->add_option("--ranks", options.ranks, "World size")
+      ->check(CLI::Range(1, kMaxRanks))
+      ->capture_default_str();
+  command->add_option("--seed", arguments.seed, "Seed of hash order; 0: by ds_id")->capture_default_str();
+  command->add_flag("--events", arguments.events, "Print every event, in the notation of the recorded runs");
+  add_output_options(*command, arguments.format, arguments.trace);
+  command->callback([&arguments, &chosen] { chosen = [&arguments] { return try_program(arguments); }; });
+}
+
+// Bad usage is bad input; asking for help is not.
+int report_usage(const CLI::App& app, const CLI::ParseError& error) {
+  app.exit(error);
+  const bool asked_for_help = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
+  return asked_for_help ? 0 : exit_code(Verdict::kBadInput);
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app{
+      "DeepSpeed ZeRO-3's parameter coordinator, as every release behaves: reproduce a failure, see why, and "
+      "which "
+      "release cures it.",
+      "zero3sim"};
+  app.footer(
+      "Exit codes: 0 as expected, 1 not as expected, 2 bad input, 3 hang, 4 inconclusive, 5 backend "
+      "unavailable.");
+  app.require_subcommand(1);
+  RunArguments run;
+  TryArguments short_form;
+  std::vector<std::string> listed = {"scenarios"};
+  std::string release;
+  Command chosen;
+  add_run(app, run, chosen);
+  add_try(app, short_form, chosen);
+  CLI::App* list = app.add_subcommand("list", "List scenarios with their titles and sources");
+  list->add_option("paths", listed, "Files or folders")->capture_default_str();
+  list->callback([&] { chosen = [&] { return list_scenarios(listed); }; });
+  CLI::App* releases = app.add_subcommand("releases", "The modelled releases by era, or one release's flags");
+  releases->add_option("release", release, "For example 0.15.2");
+  releases->callback([&] { chosen = [&] { return show_releases(release); }; });
+  try {
+    app.parse(argc, argv);
+    return exit_code(chosen());
+  } catch (const CLI::ParseError& error) {
+    return report_usage(app, error);
+  } catch (const BadInput& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+  }
+  return exit_code(Verdict::kBadInput);
+}
+
+}  // namespace zero3::sim::cli
