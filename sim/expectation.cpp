@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -110,11 +111,14 @@ Release read_release(const YamlFile& file, const YamlNode& node, std::string_vie
     file.fail(node.place, fmt::format("'{}' is not a release", text), std::string(kRangeForm));
   }
   if (is_known(*release)) return *release;
-  std::vector<std::string> known;
-  for (const Release& each : known_releases()) known.push_back(each.text());
-  std::string nearest = suggestion(release->text(), known);
-  if (!nearest.starts_with("did")) nearest.clear();
-  file.fail(node.place, fmt::format("there is no DeepSpeed {} with ZeRO-3", release->text()), nearest);
+  const std::span<const Release> known = known_releases();
+  const auto after = std::ranges::upper_bound(known, *release);
+  std::string neighbours =
+      fmt::format("the first is {}, the last {}", known.front().text(), known.back().text());
+  if (after != known.begin() && after != known.end()) {
+    neighbours = fmt::format("its neighbours are {} and {}", std::prev(after)->text(), after->text());
+  }
+  file.fail(node.place, fmt::format("there is no DeepSpeed {} with ZeRO-3", release->text()), neighbours);
 }
 
 }  // namespace

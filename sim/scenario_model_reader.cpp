@@ -84,11 +84,13 @@ class ModelReader {
   }
 
   void apply(const YamlNode& type, int module) {
-    const std::string wrong =
-        apply_layer(model_, module, file_.text(type, "a type", "for example Linear(4, 4) or ReLU"));
-    if (!wrong.empty()) {
-      file_.fail(type.place, wrong, "or give its parameters: {type: MyLayer, params: {weight: [4, 4]}}");
-    }
+    const std::string& text = file_.text(type, "a type", "for example Linear(4, 4) or ReLU");
+    const std::string wrong = apply_layer(model_, module, text);
+    if (wrong.empty()) return;
+    const bool torn = text.find('(') != std::string::npos && text.back() != ')';
+    file_.fail(type.place, wrong,
+               torn ? "between { } or [ ] its commas need quotes: \"Linear(4, 4)\""
+                    : "or give its parameters: {type: MyLayer, params: {weight: [4, 4]}}");
   }
 
   // Own params get their place now; those that refer to others are filled in when all are known.

@@ -22,7 +22,7 @@ bool is_path(char c) {
 
 std::string module_name(const ScenarioModel& model, int module) {
   const std::string& name = model.module(module).name;
-  return name.empty() ? "the root" : fmt::format("'{}'", name);
+  return module == 0 ? "the model" : fmt::format("'{}'", name);
 }
 
 }  // namespace

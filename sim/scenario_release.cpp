@@ -27,6 +27,7 @@ std::optional<Need> need_of(const StepOp& op, Place place) {
       return Need{"empty_partition_cache", place,
                   [](const Behaviour& b) { return b.has_empty_partition_cache; }};
     case OpKind::kOffloadStates:
+    case OpKind::kReloadStates:
       return Need{"offload_states", place, [](const Behaviour& b) { return b.has_offload_states; }};
     case OpKind::kUnwrapEnter:
       return Need{"unwrap_model_for_generation", place, [](const Behaviour& b) { return b.has_unwrap; }};

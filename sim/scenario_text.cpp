@@ -67,6 +67,16 @@ std::optional<TextDefect> find_defect(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<Place> find_bracket_flood(std::string_view text) {
+  int64_t open = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '[' || text[i] == '{') ++open;
+    if (text[i] == ']' || text[i] == '}') open = std::max<int64_t>(0, open - 1);
+    if (open > kMaxOpenBrackets) return place_at(text, i);
+  }
+  return std::nullopt;
+}
+
 size_t edit_distance(std::string_view from, std::string_view to) {
   std::vector<size_t> before_last, last, row(to.size() + 1);
   for (size_t j = 0; j <= to.size(); ++j) row[j] = j;

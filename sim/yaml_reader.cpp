@@ -35,6 +35,8 @@ class TreeBuilder : public YAML::EventHandler {
   TreeBuilder(const std::string& path, const std::string& text) : path_(path), text_(text) {}
 
   YamlNode take() { return std::move(root_); }
+  // The start of what is being read; line 0: nothing is.
+  Place innermost() const { return open_.empty() ? Place{} : open_.back().node.place; }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ > 1)
@@ -134,7 +136,11 @@ YamlNode parse_yaml(const std::string& path, const std::string& text) {
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& error) {
-    throw BadInput(path, text, place_of(error.mark), "not YAML: " + error.msg,
+    Place place = place_of(error.mark);
+    // At the end of a file there is nothing to show: what was left open is.
+    const bool at_end = place.line > std::ranges::count(text, '\n') + (text.ends_with('\n') ? 0 : 1);
+    if (at_end && builder.innermost().line > 0) place = builder.innermost();
+    throw BadInput(path, text, place, "not YAML: " + error.msg,
                    "look at the indentation, the brackets and the quotes here and above");
   }
   return builder.take();
@@ -159,6 +165,7 @@ YamlFile::YamlFile(std::string path, std::string text) : path_(std::move(path)),
   }
   if (const std::optional<TextDefect> defect = find_defect(text_))
     fail(defect->place, defect->what, defect->advice);
+  if (const std::optional<Place> place = find_bracket_flood(text_)) fail(*place, "brackets without end");
   root_ = parse_yaml(path_, text_);
   if (root_.is_null()) {
     throw BadInput(path_, "", Place{}, "the file is empty",
