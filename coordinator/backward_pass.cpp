@@ -1,4 +1,6 @@
 // The backward half of ForwardPass: what each autograd node does when its turn comes.
+#include <algorithm>
+
 #include "coordinator/forward_pass.h"
 
 namespace zero3 {
@@ -13,16 +15,53 @@ constexpr const char* kSecondBackward =
     "retain_graph=True if you need to backward through the graph a second time or if you need to access "
     "saved tensors "
     "after calling backward.";
+constexpr const char* kNothingRecomputed =
+    "none of output has requires_grad=True, this checkpoint() is not necessary";
+
+// Before torch 2.1 the hook that unpacks a saved tensor is called from C++, which shows what it raised as text.
+Raised from_saved_tensor_hook(Raised raised) {
+  if (!raised) return nullptr;
+  std::string text = raised->message() + "\n\nAt:";
+  for (auto function = raised->path.rbegin(); function != raised->path.rend(); ++function)
+    text += "\n  " + *function;
+  return raise(raised->kind, "RuntimeError", std::move(text), std::move(raised->params));
+}
 
 }  // namespace
 
 Raised ForwardPass::backward() {
   gradients_.clear();
+  empty_gradients_.clear();
   if (loss_.node < 0) return raise(FailureKind::kNoGradient, "RuntimeError", kNoGradFn);
   ++backward_depth_;
-  Raised raised = tape_.backward(loss_.node, [this](int index) { return run_node(index); });
+  Raised raised = run_tape(loss_.node);
   --backward_depth_;
   return raised;
+}
+
+Raised ForwardPass::run_tape(int root) {
+  return tape_.backward(
+      root, [this](int index) { return run_node(index); },
+      [this](Param& param) { return accumulate(param); });
+}
+
+Raised ForwardPass::accumulate(Param& param) {
+  if (std::ranges::find(empty_gradients_, &param) != empty_gradients_.end() && param.ds_shape.back() != 1) {
+    return raise(FailureKind::kEmptyWeight, "RuntimeError",
+                 "The size of tensor a (0) must match the size of tensor b (" +
+                     std::to_string(param.ds_shape.back()) + ") at non-singleton dimension " +
+                     std::to_string(param.ds_shape.size() - 1),
+                 {&param});
+  }
+  gradients_.push_back(&param);
+  return on_gradient_ ? on_gradient_(param) : nullptr;
+}
+
+// reduce_leaf_module_grads makes the missing gradients as zeros_like(param), which holds nothing while partitioned.
+void ForwardPass::make_leaf_gradients(const Module& leaf) {
+  for (Param* param : leaf.params()) {
+    if (param->requires_grad && !param->data_is_full) empty_gradients_.push_back(param);
+  }
 }
 
 Raised ForwardPass::run_node(int index) {
@@ -31,21 +70,18 @@ Raised ForwardPass::run_node(int index) {
     case NodeKind::kOp: return run_op(index);
     case NodeKind::kPreBackward: return through(run_pre_backward(node), "backward");
     case NodeKind::kPostBackward: return through(run_post_backward(node), "backward");
+    case NodeKind::kLeafGradients: make_leaf_gradients(*node.module); return nullptr;
     case NodeKind::kCheckpoint: return recompute_reentrant(index);
   }
   return nullptr;
 }
 
 Raised ForwardPass::run_op(int index) {
-  if (tape_.node(index).freed) return raise(FailureKind::kNoGradient, "RuntimeError", kSecondBackward);
-  const int frame = tape_.node(index).frame;
-  if (frame >= 0 && !frames_[static_cast<size_t>(frame)].recomputed) {
-    if (Raised raised = recompute_frame(frames_[static_cast<size_t>(frame)])) return raised;
-  }
-  Node& node = tape_.node(index);
-  node.freed = node.saves;
-  gradients_.insert(gradients_.end(), node.weights.begin(), node.weights.end());
-  return nullptr;
+  const Node node = tape_.node(index);
+  if (!node.saves) return nullptr;
+  if (node.freed) return raise(FailureKind::kNoGradient, "RuntimeError", kSecondBackward);
+  tape_.node(index).freed = true;
+  return node.frame >= 0 ? recompute_frame(node.frame) : nullptr;
 }
 
 Raised ForwardPass::run_pre_backward(const Node& node) {
@@ -73,6 +109,8 @@ Raised ForwardPass::run_post_backward(const Node& node) {
 // torch.utils.checkpoint, use_reentrant=True: the region runs again with grad, on a detached input, and a backward of
 // its own runs inside this one.
 Raised ForwardPass::recompute_reentrant(int index) {
+  if (tape_.node(index).freed) return raise(FailureKind::kNoGradient, "RuntimeError", kSecondBackward);
+  tape_.node(index).freed = true;
   const auto [call, input] = reentrant_[static_cast<size_t>(tape_.node(index).frame)];
   const bool outer_grad = grad_enabled_;
   grad_enabled_ = true;
@@ -80,27 +118,32 @@ Raised ForwardPass::recompute_reentrant(int index) {
   Raised raised = call_module(call, Value{-1, input.requires_grad}, outputs);
   grad_enabled_ = outer_grad;
   if (raised) return raised;
-  const Value inner = outputs.size() == 1 ? outputs.front() : op(nullptr, outputs, {});
-  if (inner.node < 0) return nullptr;
-  return tape_.backward(inner.node, [this](int node) { return run_node(node); });
+  const Value inner = joined(outputs);
+  if (inner.node < 0) return raise(FailureKind::kNoGradient, "RuntimeError", kNothingRecomputed);
+  return run_tape(inner.node);
 }
 
 // use_reentrant=False: the first saved tensor that backward unpacks runs the region again, until the last tensor it had
-// saved is there; then the modules still running are left without their forward hooks.
-Raised ForwardPass::recompute_frame(Frame& frame) {
-  frame.recomputed = true;
-  const Call call = frame.call;
-  const Value input = frame.input;
+// saved is there; then the modules still running are left without their forward hooks. From torch 2.1 on a region's
+// input is itself a tensor saved by the region around it.
+Raised ForwardPass::recompute_frame(int index) {
+  const Frame frame = frames_[static_cast<size_t>(index)];
+  if (frame.recomputed) return nullptr;
+  const bool whole = frame.call.checkpointing == Checkpointing::kWholeRecompute;
+  if (!whole && frame.parent >= 0) {
+    if (Raised raised = recompute_frame(frame.parent)) return raised;
+  }
+  frames_[static_cast<size_t>(index)].recomputed = true;
   const bool outer_grad = grad_enabled_;
   const int outer_saves = saves_left_;
   grad_enabled_ = true;
-  saves_left_ = call.checkpointing == Checkpointing::kWholeRecompute ? frame.saved + 1 : frame.saved;
+  saves_left_ = whole ? kCountsNothing : frame.saved;
   std::vector<Value> outputs;
-  Raised raised = call_module(call, input, outputs);
+  Raised raised = call_module(frame.call, frame.input, outputs);
   grad_enabled_ = outer_grad;
   saves_left_ = outer_saves;
   stopped_ = false;
-  return raised;
+  return whole ? from_saved_tensor_hook(std::move(raised)) : std::move(raised);
 }
 
 }  // namespace zero3

@@ -70,6 +70,9 @@ struct Behaviour {
   bool grads_remaining_initialised_once = false;
   bool backward_needs_train_mode = false;
   bool leaf_modules = false;
+  bool leaf_refuses_gradless_input =
+      false;  // else its gradients are made before it is fetched: leaf_gradients_early
+  bool leaf_gradients_early = false;
   PartitionAll partition_all = PartitionAll::kEndOfBackward;
   bool persistence_inclusive = false;  // numel <= threshold
   bool model_persistence_threshold = false;
@@ -80,9 +83,16 @@ struct Behaviour {
   bool save_16bit_prologue = false;
   bool save_16bit_modifier = false;  // gathers with modifier_rank=0, else None
   bool load_prologue = false;
+  int partitioned_data_numel = 1;         // elements that param.data keeps when partitioned
   bool prologue_only_if_present = false;  // hasattr-guarded for the offload-only engine
   bool offload_is_optimizer = false;      // an engine without optimizer has the offload object in its place
   bool optimizer_less_engine = false;
+  bool gradient_buffer_needs_optimizer = false;  // an engine without optimizer has no bucket buffer
+  bool boundary_asks_checkpoint_engine = false;  // step asks it first whether it is decoupled
+  bool sets_optimizer_boundary = false;  // backward calls a method of the optimizer about the boundary
+  bool backward_in_parts = false;        // _do_optimizer_backward and _backward_epilogue
+  bool torch_style_backward = false;     // engine.backward is loss.backward() between hooks
+  bool engine_has_getattr = false;
   OnInflight partition_all_on_inflight = OnInflight::kIgnore;
   bool gathered_always_partitions = true;  // v0.3.12-v0.3.13: whatever the modifier rank
   bool gathered_none_partitions = false;

@@ -1,10 +1,25 @@
 #include "coordinator/engine.h"
 
+#include <algorithm>
+
+#include "coordinator/summary.h"
+
 namespace zero3 {
 namespace {
 
 constexpr const char* kOffloadClass = "DeepSpeedZeRoOffload";
 constexpr const char* kEngineClass = "DeepSpeedEngine";
+constexpr const char* kLossMustBeScalar =
+    "loss must be a scalar tensor. If you need to pass output gradients, backward() of output tensors";
+constexpr const char* kStage3Class = "DeepSpeedZeroOptimizer_Stage3";
+
+Raised list_index_out_of_range() {
+  return raise(FailureKind::kIndexError, "IndexError", "list index out of range");
+}
+
+std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+
+std::string torch_size(const std::vector<int64_t>& shape) { return "torch.Size(" + python_list(shape) + ")"; }
 
 }  // namespace
 
@@ -14,14 +29,17 @@ Engine::Engine(Process& process, Module& root, const Behaviour& behaviour, const
       options_(options),
       partitioner_(runtime_),
       offload_(process, root, runtime_, partitioner_),
-      forward_pass_(process, runtime_, partitioner_) {}
+      forward_pass_(process, runtime_, partitioner_) {
+  if (options_.with_optimizer || !behaviour.offload_is_optimizer)
+    forward_pass_.set_on_gradient([this](Param&) { return on_gradient(); });
+}
 
 Raised Engine::forward(std::span<const Call> root_children, bool grad_enabled) {
   Call call{.module = &offload_.root()};
   call.children.assign(root_children.begin(), root_children.end());
   if (Raised raised =
           forward_pass_.run(std::span(&call, 1), grad_enabled, options_.input_requires_grad, true)) {
-    return raised;
+    return through(std::move(raised), "forward");
   }
   if (grad_enabled || !runtime_.behaviour.no_grad_engine_reset) return nullptr;
   return through(offload_.coordinator(true).reset_step(), "forward");
@@ -33,39 +51,98 @@ Raised Engine::forward_direct(std::span<const Call> calls, bool grad_enabled) {
 
 Raised Engine::backward() {
   const Behaviour& behaviour = runtime_.behaviour;
-  if (!options_.with_optimizer && behaviour.offload_is_optimizer)
-    return missing_method(kOffloadClass, "backward");
-  if (Raised raised = forward_pass_.backward()) return raised;
+  if (!options_.with_optimizer && behaviour.offload_is_optimizer) return backward_without_optimizer();
+  if (behaviour.torch_style_backward && !forward_pass_.has_loss())
+    return through(raise(FailureKind::kNoGradient, "AssertionError", kLossMustBeScalar), "backward");
+  if (Raised raised = forward_pass_.backward()) {
+    if (behaviour.torch_style_backward) return through(std::move(raised), "backward");
+    return in_optimizer_backward(through(std::move(raised), "backward"));
+  }
   if (behaviour.partition_all == PartitionAll::kEndOfBackward) {
-    if (Raised raised = offload_.partition_all_parameters()) return through(std::move(raised), "backward");
+    if (Raised raised = offload_.partition_all_parameters()) return in_optimizer_backward(std::move(raised));
   }
   if (behaviour.backward_end_reset) {
-    if (Raised raised = offload_.reset_after_backward()) return through(std::move(raised), "backward");
+    if (Raised raised = offload_.reset_after_backward()) return in_optimizer_backward(std::move(raised));
   }
-  if (Raised raised = reduce_gradients()) return raised;
-  if (!behaviour.active_backward_stack) return nullptr;
-  return through(offload_.coordinator(true).release_backward_leftovers(), "backward_epilogue");
+  Raised raised = through(reduce_gradients(), "allreduce_gradients");
+  if (!raised && behaviour.active_backward_stack)
+    raised = through(offload_.coordinator(true).release_backward_leftovers(), "backward_epilogue");
+  if (behaviour.backward_in_parts) raised = through(std::move(raised), "_backward_epilogue");
+  return through(std::move(raised), "backward");
+}
+
+// Through the optimizer's backward to the engine's.
+Raised Engine::in_optimizer_backward(Raised raised) const {
+  raised = through(std::move(raised), "backward");
+  if (runtime_.behaviour.backward_in_parts) raised = through(std::move(raised), "_do_optimizer_backward");
+  return through(std::move(raised), "backward");
+}
+
+Raised Engine::backward_without_optimizer() {
+  if (!runtime_.behaviour.torch_style_backward) {
+    Raised raised = no_attribute(kOffloadClass, "backward");
+    if (runtime_.behaviour.backward_in_parts) raised = through(std::move(raised), "_do_optimizer_backward");
+    return through(std::move(raised), "backward");
+  }
+  if (!forward_pass_.has_loss())
+    return through(raise(FailureKind::kNoGradient, "AssertionError", kLossMustBeScalar), "backward");
+  if (runtime_.behaviour.sets_optimizer_boundary) {
+    Raised raised =
+        through(no_attribute(kOffloadClass, "set_gradient_accumulation_boundary"), "_backward_prologue");
+    return through(through(through(std::move(raised), "backward_prologue"), "backward_hook"), "backward");
+  }
+  if (Raised raised = forward_pass_.backward()) return through(std::move(raised), "backward");
+  Raised raised = no_attribute(kOffloadClass, "overlapping_partition_gradients_reduce_epilogue");
+  return through(through(through(std::move(raised), "allreduce_gradients"), "_backward_epilogue"),
+                 "backward");
+}
+
+// reduce_ready_partitions_and_remove_grads: the gradient goes into the bucket, whose buffer may be offloaded.
+Raised Engine::on_gradient() {
+  const bool no_buffer = !options_.with_optimizer && runtime_.behaviour.gradient_buffer_needs_optimizer;
+  if (!states_offloaded_ && !no_buffer) return nullptr;
+  Raised raised =
+      states_offloaded_
+          ? no_attribute("NoneType", "narrow")
+          : no_attribute(kStage3Class, std::string("_") + kStage3Class + "__ipg_bucket_flat_buffer");
+  raised = through(std::move(raised), "__add_grad_to_ipg_bucket");
+  raised = through(std::move(raised), "reduce_independent_p_g_buckets_and_remove_grads");
+  raised = through(std::move(raised), "reduce_ready_partitions_and_remove_grads");
+  return through(std::move(raised), "reduce_partition_and_remove_grads");
 }
 
 Raised Engine::reduce_gradients() {
-  const int cycle = runtime_.settings.gradient_accumulation_steps;
-  if ((micro_steps_ + 1) % cycle == 0) gradients_averaged_ = true;
-  if (forward_pass_.gradients().empty()) return nullptr;
+  averaged_gradients_ = Averaged::kThere;
+  std::vector<Param*> reduced = forward_pass_.gradients();
+  if (reduced.empty()) return nullptr;
+  std::ranges::sort(reduced, {}, &Param::ds_id);
+  const auto twice = std::ranges::adjacent_find(reduced);
+  if (twice != reduced.end() && runtime_.behaviour.coordinator == Coordinator::kPartitionedParameter) {
+    // A param used inside and outside a region that a reentrant checkpoint runs backward on its own.
+    Raised raised = through(raise(FailureKind::kGradientTwice, "AssertionError", "", {*twice}),
+                            "__reduce_and_partition_ipg_grads");
+    raised = through(std::move(raised), "independent_gradient_partition_epilogue");
+    return through(std::move(raised), "overlapping_partition_gradients_reduce_epilogue");
+  }
   return runtime_.communicator.reduce_scatter(forward_pass_.gradients());
 }
 
 Raised Engine::step(bool overflow) {
-  if (!options_.with_optimizer) {
-    return raise(FailureKind::kMissingMethod, "AssertionError",
-                 "must provide optimizer during init in order to use step");
-  }
   const int cycle = runtime_.settings.gradient_accumulation_steps;
   const bool boundary = (micro_steps_ + 1) % cycle == 0;
   if (boundary) {
-    if (Raised raised = optimizer_step(overflow)) return through(std::move(raised), "step");
+    if (!options_.with_optimizer && runtime_.behaviour.offload_is_optimizer) return step_without_optimizer();
+    if (Raised raised = optimizer_step(overflow))
+      return through(through(through(std::move(raised), "step"), "_take_model_step"), "step");
   }
   ++micro_steps_;
   return nullptr;
+}
+
+Raised Engine::step_without_optimizer() {
+  if (runtime_.behaviour.boundary_asks_checkpoint_engine)
+    return through(missing_checkpoint_engine("is_decoupled"), "step");
+  return through(through(no_attribute(kOffloadClass, "step"), "_take_model_step"), "step");
 }
 
 Raised Engine::optimizer_step(bool overflow) {
@@ -75,22 +152,34 @@ Raised Engine::optimizer_step(bool overflow) {
   if (behaviour.step_reset) {
     if (Raised raised = coordinator.reset_step()) return raised;
   }
-  const bool v1 = behaviour.coordinator == Coordinator::kPrefetch;
   if (behaviour.partition_all == PartitionAll::kStartOfStep) {
     if (Raised raised = offload_.partition_all_parameters())
       return through(std::move(raised), "_partition_all_parameters");
   }
-  if (!gradients_averaged_) {
-    Raised raised = raise(FailureKind::kNoGradient, "TypeError", "'NoneType' object is not iterable");
-    if (v1) {
-      raised = through(through(std::move(raised), "has_overflow_partitioned_grads_serial"), "has_overflow");
-      return through(std::move(raised), "_check_overflow");
-    }
-    return through(through(std::move(raised), "get_grad_norm_direct"), "_get_norm_groups");
-  }
-  gradients_averaged_ = false;
+  if (Raised raised = check_averaged_gradients()) return raised;
+  averaged_gradients_ = Averaged::kNone;
   if (overflow) return nullptr;
+  if (!options_.with_optimizer) {
+    return through(through(list_index_out_of_range(), "_prepare_fp32_grad_for_sub_group"),
+                   "_prepare_sub_group");
+  }
   return through(gather_persistent(), "_post_step");
+}
+
+Raised Engine::check_averaged_gradients() {
+  if (averaged_gradients_ == Averaged::kThere) return nullptr;
+  const bool absent = averaged_gradients_ == Averaged::kAbsent;
+  Raised raised = absent ? raise(FailureKind::kNoGradient, "KeyError", "0")
+                         : raise(FailureKind::kNoGradient, "TypeError", "'NoneType' object is not iterable");
+  if (runtime_.behaviour.coordinator == Coordinator::kPrefetch) {
+    for (const char* function : {"has_overflow_partitioned_grads_serial", "has_overflow", "_check_overflow",
+                                 "check_overflow", "_overflow_check_and_loss_scale_update"}) {
+      raised = through(std::move(raised), function);
+    }
+    return raised;
+  }
+  if (!absent) raised = through(std::move(raised), "get_grad_norm_direct");
+  return through(std::move(raised), "_get_norm_groups");
 }
 
 Raised Engine::gather_persistent() {
@@ -101,10 +190,16 @@ void Engine::train(bool mode) {
   for (Module* module : offload_.modules()) module->training = mode;
 }
 
-Raised Engine::missing_method(const std::string& object, const std::string& method) const {
-  return through(raise(FailureKind::kMissingMethod, "AttributeError",
-                       "'" + object + "' object has no attribute '" + method + "'"),
-                 "__getattr__");
+Raised Engine::no_attribute(const std::string& object, const std::string& attribute) const {
+  return raise(FailureKind::kMissingMethod, "AttributeError",
+               "'" + object + "' object has no attribute '" + attribute + "'");
+}
+
+// A method that this release's engine does not have.
+Raised Engine::missing_method(const std::string& method) const {
+  Raised raised = no_attribute(kEngineClass, method);
+  return runtime_.behaviour.engine_has_getattr ? through(std::move(raised), "__getattr__")
+                                               : std::move(raised);
 }
 
 // The optimizer object's prologue; an engine without optimizer has none, from v0.6.6 on.
@@ -125,18 +220,26 @@ Raised Engine::checkpoint_epilogue() {
   return gather_persistent();
 }
 
+// An engine without optimizer configures no checkpoint engine; before v0.10.2 it fails in the prologue already.
+Raised Engine::missing_checkpoint_engine(const std::string& method) const {
+  if (options_.with_optimizer || !runtime_.behaviour.offload_is_optimizer) return nullptr;
+  return no_attribute("NoneType", method);
+}
+
 Raised Engine::save_16bit_model() {
   const Behaviour& behaviour = runtime_.behaviour;
   const bool v1 = behaviour.coordinator == Coordinator::kPrefetch;
-  if (!behaviour.has_save_16bit) return missing_method(kEngineClass, "save_fp16_model");
+  if (!behaviour.has_save_16bit) return missing_method("save_fp16_model");
   if (!runtime_.settings.gather_16bit_weights_on_model_save) return nullptr;
-  return through(consolidated_16bit_state_dict(), v1 ? "save_fp16_model" : "save_16bit_model");
+  const std::string_view function = v1 ? "save_fp16_model" : "save_16bit_model";
+  if (Raised raised = consolidated_16bit_state_dict()) return through(std::move(raised), function);
+  return through(missing_checkpoint_engine("create"), function);
 }
 
 Raised Engine::consolidated_16bit_state_dict() {
   const Behaviour& behaviour = runtime_.behaviour;
   const bool v1 = behaviour.coordinator == Coordinator::kPrefetch;
-  if (!behaviour.has_save_16bit) return missing_method(kEngineClass, "_zero3_consolidated_fp16_state_dict");
+  if (!behaviour.has_save_16bit) return missing_method("_zero3_consolidated_fp16_state_dict");
   const std::string function =
       v1 ? "_zero3_consolidated_fp16_state_dict" : "_zero3_consolidated_16bit_state_dict";
   if (behaviour.save_16bit_prologue) {
@@ -161,6 +264,13 @@ Raised Engine::consolidate(Module& module) {
 
 Raised Engine::save_checkpoint() {
   if (Raised raised = checkpoint_prologue()) return through(std::move(raised), "save_checkpoint");
+  if (!options_.with_optimizer && !runtime_.behaviour.offload_is_optimizer) {
+    Raised raised = through(list_index_out_of_range(), "_set_fp32_optimizer_param_groups");
+    raised = through(through(std::move(raised), "_rigid_state_dict"), "state_dict");
+    return through(through(std::move(raised), "_save_zero_checkpoint"), "save_checkpoint");
+  }
+  if (Raised raised = missing_checkpoint_engine("makedirs"))
+    return through(std::move(raised), "save_checkpoint");
   return checkpoint_epilogue();
 }
 
@@ -169,25 +279,57 @@ Raised Engine::load_checkpoint() {
     if (Raised raised = checkpoint_prologue()) return through(std::move(raised), "load_checkpoint");
     return checkpoint_epilogue();
   }
+  if (Raised raised = load_module_state_dict())
+    return through(through(std::move(raised), "_load_checkpoint"), "load_checkpoint");
   if (Raised raised = partitioner_.partition(offload_.persistent_parameters(), Reason::kPartitionAll)) {
     return through(std::move(raised), "load_checkpoint");
   }
   return gather_persistent();
 }
 
+// Before v0.6.0 nothing partitions the params first, so that those that are gathered do not have the saved shape.
+Raised Engine::load_module_state_dict() {
+  std::string mismatches;
+  compare_shapes(offload_.root(), "", mismatches);
+  if (mismatches.empty()) return nullptr;
+  return through(raise(FailureKind::kLoadMismatch, "RuntimeError",
+                       "Error(s) in loading state_dict for " + offload_.root().type + ":" + mismatches),
+                 "load_module_state_dict");
+}
+
+void Engine::compare_shapes(const Module& module, const std::string& prefix, std::string& mismatches) const {
+  const std::vector<int64_t> saved = {runtime_.behaviour.partitioned_data_numel};
+  for (const Param* param : module.own_params) {
+    if (!param->data_is_full || param->ds_shape == saved) continue;
+    mismatches += "\n\tsize mismatch for " + prefix + last_part(param->name) +
+                  ": copying a param with shape " + torch_size(saved) +
+                  " from checkpoint, the shape in current model is " + torch_size(param->ds_shape) + ".";
+  }
+  for (const Module* child : module.children)
+    compare_shapes(*child, prefix + last_part(child->name) + ".", mismatches);
+}
+
 Raised Engine::empty_partition_cache() {
-  if (!runtime_.behaviour.has_empty_partition_cache)
-    return missing_method(kEngineClass, "empty_partition_cache");
+  if (!runtime_.behaviour.has_empty_partition_cache) return missing_method("empty_partition_cache");
   return through(offload_.partition_all_parameters(), "empty_partition_cache");
 }
 
 Raised Engine::offload_states() {
-  if (!runtime_.behaviour.has_offload_states) return missing_method(kEngineClass, "offload_states");
+  if (!runtime_.behaviour.has_offload_states) return missing_method("offload_states");
   if (!options_.with_optimizer) {
     return raise(FailureKind::kMissingMethod, "AssertionError",
                  "Moving states across devices is not supported without an optimizer.");
   }
-  return through(empty_partition_cache(), "offload_states");
+  if (Raised raised = empty_partition_cache()) return through(std::move(raised), "offload_states");
+  states_offloaded_ = true;
+  averaged_gradients_ = Averaged::kAbsent;
+  return nullptr;
+}
+
+Raised Engine::reload_states() {
+  if (!runtime_.behaviour.has_offload_states) return missing_method("reload_states");
+  states_offloaded_ = false;
+  return nullptr;
 }
 
 }  // namespace zero3

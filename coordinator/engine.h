@@ -41,7 +41,9 @@ class Engine {
   Raised save_checkpoint();
   Raised load_checkpoint();
   Raised empty_partition_cache();
+  // Offloads everything that can be; training needs reload_states first.
   Raised offload_states();
+  Raised reload_states();
   // with GatheredParameters(params, modifier_rank): the two ends of the block. modifier_rank -1: None.
   Raised gather_enter(std::vector<Param*> params, int modifier_rank);
   Raised gather_exit();
@@ -59,11 +61,20 @@ class Engine {
     int modifier_rank;
   };
 
+  Raised backward_without_optimizer();
+  Raised in_optimizer_backward(Raised raised) const;
+  Raised on_gradient();
+  Raised step_without_optimizer();
+  Raised check_averaged_gradients();
+  Raised load_module_state_dict();
+  void compare_shapes(const Module& module, const std::string& prefix, std::string& mismatches) const;
   Raised reduce_gradients();
   Raised optimizer_step(bool overflow);
   Raised checkpoint_prologue();
   Raised checkpoint_epilogue();
-  Raised missing_method(const std::string& object, const std::string& method) const;
+  Raised no_attribute(const std::string& object, const std::string& attribute) const;
+  Raised missing_method(const std::string& method) const;
+  Raised missing_checkpoint_engine(const std::string& method) const;
   Raised consolidate(Module& module);
   Raised gather_persistent();
 
@@ -74,7 +85,10 @@ class Engine {
   ForwardPass forward_pass_;
   std::vector<GatherContext> contexts_;
   int micro_steps_ = 0;
-  bool gradients_averaged_ = false;  // a backward at an accumulation boundary left gradients for step
+  bool states_offloaded_ = false;
+  // averaged_gradients[0]: set by every backward, used up by a step, absent at first and once offloaded.
+  enum class Averaged { kAbsent, kNone, kThere };
+  Averaged averaged_gradients_ = Averaged::kAbsent;
 };
 
 }  // namespace zero3

@@ -28,6 +28,9 @@ Names names(FailureKind kind) {
     case FailureKind::kHang: return {"HANG", "hang"};
     case FailureKind::kMissingMethod: return {"ATTR", "missing-method"};
     case FailureKind::kNoGradient: return {"NOGRAD", "no-gradient"};
+    case FailureKind::kGradientTwice: return {"TWICE", "gradient-twice"};
+    case FailureKind::kLeafInput: return {"LEAF", "leaf-input"};
+    case FailureKind::kLoadMismatch: return {"LOAD", "load-mismatch"};
     case FailureKind::kEmptyWeight: return {"EMPTY", "empty-weight"};
     case FailureKind::kInternal: return {"INTERNAL", "internal"};
   }

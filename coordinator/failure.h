@@ -33,6 +33,9 @@ enum class FailureKind {
   kHang,               // a collective that some rank never joins
   kMissingMethod,      // AttributeError: this release's object has no such method
   kNoGradient,         // step without gradients, loss without grad_fn
+  kGradientTwice,      // a param in the gradient bucket twice
+  kLeafInput,          // a leaf module none of whose inputs requires grad
+  kLoadMismatch,       // size mismatch while a checkpoint is loaded
   kEmptyWeight,        // a partitioned weight used in a computation
   kInternal,           // asserts of DeepSpeed that no program is known to reach
 };

@@ -3,6 +3,16 @@
 #include <algorithm>
 
 namespace zero3 {
+namespace {
+
+constexpr const char* kLeafInputText =
+    "A module cannot be set as a leaf module when it does not have any input tensors that require gradients "
+    "and has "
+    "output tensors that require gradients. This is because the gradient reduction hook will not be called "
+    "in this "
+    "case.";
+
+}  // namespace
 
 Raised ForwardPass::run(std::span<const Call> calls, bool grad_enabled, bool input_requires_grad,
                         bool in_engine) {
@@ -15,24 +25,24 @@ Raised ForwardPass::run(std::span<const Call> calls, bool grad_enabled, bool inp
   grad_enabled_ = grad_enabled;
   in_engine_ = in_engine;
   frame_ = -1;
-  saves_left_ = -1;
+  saves_left_ = kCountsNothing;
   stopped_ = false;
   Value value{-1, input_requires_grad};
   if (Raised raised = call_in_turn(calls, value)) return raised;
-  if (keeps_loss) loss_ = op(nullptr, {value}, {});
+  if (keeps_loss) loss_ = value;
   in_engine_ = false;
   return nullptr;
 }
 
 // Each call takes what the one before it returned.
 Raised ForwardPass::call_in_turn(std::span<const Call> calls, Value& value) {
+  std::vector<Value> results;
   for (const Call& call : calls) {
-    std::vector<Value> results;
+    results.clear();
     if (Raised raised = call_checkpointed(call, value, results)) return raised;
     if (stopped_) return nullptr;
     if (call.discard_output) continue;
-    value = results.size() == 1 ? results.front() : op(nullptr, results, {});
-    if (stopped_) return nullptr;
+    value = joined(results);
   }
   return nullptr;
 }
@@ -47,22 +57,47 @@ Raised ForwardPass::call_checkpointed(const Call& call, Value input, std::vector
     if (raised) return raised;
     for (Value& output : outputs) output = Value{-1, input.requires_grad};
     if (!input.requires_grad) return nullptr;
-    Node node{
-        .kind = NodeKind::kCheckpoint, .module = call.module, .frame = static_cast<int>(reentrant_.size())};
-    if (input.node >= 0) node.inputs.push_back(input.node);
+    const int index = tape_.add({.kind = NodeKind::kCheckpoint,
+                                 .module = call.module,
+                                 .frame = static_cast<int>(reentrant_.size()),
+                                 .saves = true});
+    if (input.node >= 0) tape_.add_input(input.node);
     reentrant_.emplace_back(call, input);
-    const int index = tape_.add(std::move(node));
     for (Value& output : outputs) output.node = index;
     return nullptr;
   }
-  const int outer = frame_;
-  if (saves_left_ < 0) {
-    frame_ = static_cast<int>(frames_.size());
-    frames_.push_back({call, input, 0, false});
-  }
+  return call_in_frame(call, input, outputs);
+}
+
+Raised ForwardPass::call_in_frame(const Call& call, Value input, std::vector<Value>& outputs) {
+  if (call.checkpointing == Checkpointing::kNonReentrant) count_save();
+  if (stopped_) return nullptr;
+  const int outer_frame = frame_;
+  const int outer_saves = saves_left_;
+  frame_ = static_cast<int>(frames_.size());
+  saves_left_ = kCountsNothing;
+  frames_.push_back({.call = call, .input = input, .parent = outer_frame});
   Raised raised = call_module(call, input, outputs);
-  frame_ = outer;
+  frame_ = outer_frame;
+  saves_left_ = outer_saves;
   return raised;
+}
+
+// What the caller computes from a module's outputs: their sum, which saves no tensor.
+Value ForwardPass::joined(const std::vector<Value>& values) {
+  if (values.size() == 1) return values.front();
+  const bool requires_grad = std::ranges::any_of(values, &Value::requires_grad);
+  if (!grad_enabled_ || !requires_grad) return {};
+  const int index = tape_.add({.frame = frame_});
+  for (const Value& value : values) {
+    if (value.requires_grad && value.node >= 0) tape_.add_input(value.node);
+  }
+  return {index, true};
+}
+
+void ForwardPass::count_save() {
+  if (frame_ >= 0) ++frames_[static_cast<size_t>(frame_)].saved;
+  if (saves_left_ > 0 && --saves_left_ == 0) stopped_ = true;
 }
 
 Raised ForwardPass::call_module(const Call& call, Value input, std::vector<Value>& outputs) {
@@ -70,7 +105,27 @@ Raised ForwardPass::call_module(const Call& call, Value input, std::vector<Value
   if (Raised raised = pre_hooks(module, input)) return raised;
   if (Raised raised = run_body(call, input, outputs)) return raised;
   if (stopped_) return nullptr;  // an exception left the module: no forward hook runs
-  return forward_hooks(module, outputs);
+  if (Raised raised = forward_hooks(module, outputs)) return raised;
+  return module.is_leaf && on_gradient_ ? check_leaf(module, input, outputs) : nullptr;
+}
+
+// The optimizer's own hooks on a leaf module, whose gradients are reduced when the module's backward is over: nothing
+// tells when that is if no input requires grad.
+Raised ForwardPass::check_leaf(Module& module, const Value& input, std::vector<Value>& outputs) {
+  const auto trainable = [](const Param* param) { return param->requires_grad; };
+  const bool watched = std::ranges::any_of(module.params(), trainable) &&
+                       std::ranges::any_of(outputs, &Value::requires_grad) && !input.requires_grad;
+  if (!watched) return nullptr;
+  if (runtime_.behaviour.leaf_refuses_gradless_input)
+    return through(raise(FailureKind::kLeafInput, "RuntimeError", kLeafInputText), "forward_post_hook");
+  if (!runtime_.behaviour.leaf_gradients_early) return nullptr;
+  for (Value& output : outputs) {
+    if (output.node < 0) continue;
+    const int index = tape_.add({.kind = NodeKind::kLeafGradients, .module = &module});
+    tape_.add_input(output.node);
+    output.node = index;
+  }
+  return nullptr;
 }
 
 Raised ForwardPass::pre_hooks(Module& module, Value& input) {
@@ -94,15 +149,21 @@ Raised ForwardPass::run_body(const Call& call, Value input, std::vector<Value>& 
   Module& module = *call.module;
   Value value = input;
   if (Raised raised = use_externals(module)) return raised;
-  std::vector<Param*> weights = module.own_params;
-  weights.insert(weights.end(), module.used_externals.begin(), module.used_externals.end());
-  if (!weights.empty() || module.children.empty()) value = op(&module, {value}, weights);
+  std::span<Param* const> weights = module.own_params;
+  std::vector<Param*> with_externals;
+  if (!module.used_externals.empty()) {
+    with_externals = module.own_params;
+    with_externals.insert(with_externals.end(), module.used_externals.begin(), module.used_externals.end());
+    weights = with_externals;
+  }
+  if (!weights.empty() || module.children.empty()) value = op(&module, std::span(&value, 1), weights);
   if (stopped_) return nullptr;
   if (Raised raised = call_in_turn(call.children, value)) return raised;
   outputs.assign(1, value);
   if (module.outputs > 1) {
     outputs.clear();
-    for (int i = 0; i < module.outputs && !stopped_; ++i) outputs.push_back(op(&module, {value}, {}));
+    for (int i = 0; i < module.outputs && !stopped_; ++i)
+      outputs.push_back(op(&module, std::span(&value, 1), {}));
   }
   return nullptr;
 }
@@ -145,23 +206,22 @@ Raised ForwardPass::forward_hooks(Module& module, std::vector<Value>& outputs) {
   return nullptr;
 }
 
-Value ForwardPass::op(Module* module, const std::vector<Value>& inputs, std::span<Param* const> weights) {
+Value ForwardPass::op(Module* module, std::span<const Value> inputs, std::span<Param* const> weights) {
   const auto wants_grad = [](const auto& item) { return item.requires_grad; };
   const bool requires_grad =
       grad_enabled_ &&
       (std::ranges::any_of(inputs, wants_grad) ||
        std::ranges::any_of(weights, [](const Param* param) { return param->requires_grad; }));
   if (!requires_grad) return {};
-  Node node{.module = module, .frame = frame_, .saves = true};
+  const int index = tape_.add({.module = module, .frame = frame_, .saves = true});
   for (const Value& input : inputs) {
-    if (input.requires_grad && input.node >= 0) node.inputs.push_back(input.node);
+    if (input.requires_grad && input.node >= 0) tape_.add_input(input.node);
   }
   for (Param* param : weights) {
-    if (param->requires_grad) node.weights.push_back(param);
+    if (param->requires_grad) tape_.add_weight(param);
   }
-  if (frame_ >= 0) ++frames_[static_cast<size_t>(frame_)].saved;
-  if (saves_left_ > 0 && --saves_left_ == 0) stopped_ = true;
-  return {tape_.add(std::move(node)), true};
+  count_save();
+  return {index, true};
 }
 
 Value ForwardPass::wrap_post_backward(Module& module, ParameterOffload* owner, Value input) {
@@ -171,22 +231,24 @@ Value ForwardPass::wrap_post_backward(Module& module, ParameterOffload* owner, V
   if (!input.requires_grad) return input;
   ++module.ds_grads_remaining;
   if (!grad_enabled_) return {};
-  Node node{.kind = NodeKind::kPostBackward,
-            .module = &module,
-            .owner = module.post_bwd_fn_owner != nullptr ? module.post_bwd_fn_owner : owner};
-  if (input.node >= 0) node.inputs.push_back(input.node);
-  return {tape_.add(std::move(node)), true};
+  const int index =
+      tape_.add({.kind = NodeKind::kPostBackward,
+                 .module = &module,
+                 .owner = module.post_bwd_fn_owner != nullptr ? module.post_bwd_fn_owner : owner});
+  if (input.node >= 0) tape_.add_input(input.node);
+  return {index, true};
 }
 
 Value ForwardPass::wrap_pre_backward(Module& module, ParameterOffload* owner, Value output) {
   ++module.applied_pre_backward_ref_cnt;
   module.pre_backward_done = false;
   if (!output.requires_grad || !grad_enabled_) return {};
-  Node node{.kind = NodeKind::kPreBackward,
-            .module = &module,
-            .owner = module.pre_bwd_fn_owner != nullptr ? module.pre_bwd_fn_owner : owner};
-  if (output.node >= 0) node.inputs.push_back(output.node);
-  return {tape_.add(std::move(node)), true};
+  const int index =
+      tape_.add({.kind = NodeKind::kPreBackward,
+                 .module = &module,
+                 .owner = module.pre_bwd_fn_owner != nullptr ? module.pre_bwd_fn_owner : owner});
+  if (output.node >= 0) tape_.add_input(output.node);
+  return {index, true};
 }
 
 }  // namespace zero3

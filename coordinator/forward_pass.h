@@ -22,14 +22,19 @@ class ForwardPass {
   // of the coming backward; a forward without grad leaves the loss that was there.
   Raised run(std::span<const Call> calls, bool grad_enabled, bool input_requires_grad, bool in_engine);
   // loss.backward(). The params that received a gradient, in order, are in gradients() afterwards.
+  // `on_gradient` hears of each as it is accumulated.
   Raised backward();
+  void set_on_gradient(Tape::Accumulate on_gradient) { on_gradient_ = std::move(on_gradient); }
   const std::vector<Param*>& gradients() const { return gradients_; }
+  bool has_loss() const { return loss_.requires_grad; }
   bool in_backward() const { return backward_depth_ > 0; }
 
  private:
+  static constexpr int kCountsNothing = -1;
   struct Frame {  // one checkpointed region without reentrance
     Call call;
     Value input;
+    int parent = -1;  // region around it
     int saved = 0;
     bool recomputed = false;
   };
@@ -41,7 +46,7 @@ class ForwardPass {
   Raised use_externals(Module& module);
   Raised pre_hooks(Module& module, Value& input);
   Raised forward_hooks(Module& module, std::vector<Value>& outputs);
-  Value op(Module* module, const std::vector<Value>& inputs, std::span<Param* const> weights);
+  Value op(Module* module, std::span<const Value> inputs, std::span<Param* const> weights);
   Value wrap_post_backward(Module& module, ParameterOffload* owner, Value input);
   Value wrap_pre_backward(Module& module, ParameterOffload* owner, Value output);
   Raised run_node(int index);
@@ -49,7 +54,14 @@ class ForwardPass {
   Raised run_pre_backward(const Node& node);
   Raised run_post_backward(const Node& node);
   Raised recompute_reentrant(int index);
-  Raised recompute_frame(Frame& frame);
+  Raised recompute_frame(int index);
+  Raised check_leaf(Module& module, const Value& input, std::vector<Value>& outputs);
+  void make_leaf_gradients(const Module& leaf);
+  Raised accumulate(Param& param);
+  Raised run_tape(int root);
+  Raised call_in_frame(const Call& call, Value input, std::vector<Value>& outputs);
+  Value joined(const std::vector<Value>& values);
+  void count_save();
 
   Process& process_;
   Runtime& runtime_;
@@ -58,11 +70,13 @@ class ForwardPass {
   std::vector<Frame> frames_;
   std::vector<std::pair<Call, Value>> reentrant_;  // by Node::frame of a kCheckpoint node
   std::vector<Param*> gradients_;
+  Tape::Accumulate on_gradient_;         // null: nobody reduces gradients
+  std::vector<Param*> empty_gradients_;  // made while the param was partitioned
   Value loss_;
   bool grad_enabled_ = true;
   bool in_engine_ = false;
-  int frame_ = -1;       // region being recorded
-  int saves_left_ = -1;  // of a recomputation: stops when it reaches 0
+  int frame_ = -1;                   // region being recorded
+  int saves_left_ = kCountsNothing;  // of a recomputation: stops when it reaches 0
   bool stopped_ = false;
   int backward_depth_ = 0;
 };

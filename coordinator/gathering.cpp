@@ -55,7 +55,11 @@ Raised Engine::gather_exit() {
   }
   const bool partitions = context.modifier_rank >= 0 || behaviour.gathered_none_partitions ||
                           behaviour.gathered_always_partitions;
-  if (!raised && partitions) raised = partitioner_.partition(context.params, Reason::kContextExit);
+  if (!raised && partitions) {
+    raised = partitioner_.partition(context.params, Reason::kContextExit);
+    if (behaviour.nested_gather_check)
+      raised = through(through(std::move(raised), "_partition_params"), "_exit");
+  }
   for (Param* param : context.params) --param->gathered_context_depth;
   return through(std::move(raised), "__exit__");
 }
@@ -66,14 +70,16 @@ Raised Engine::unwrap_enter() {
                  "cannot import name 'unwrap_model_for_generation' from 'deepspeed.runtime.zero'");
   }
   const auto params = offload_.parameters();
-  if (Raised raised = gather_enter({params.begin(), params.end()}, -1)) return raised;
+  if (Raised raised = gather_enter({params.begin(), params.end()}, -1))
+    return through(std::move(raised), "unwrap_model_for_generation");
   offload_.remove_module_hooks();
   return nullptr;
 }
 
 Raised Engine::unwrap_exit() {
-  if (Raised raised = offload_.register_module_hooks()) return raised;
-  return gather_exit();
+  Raised raised = offload_.register_module_hooks();
+  if (!raised) raised = gather_exit();
+  return through(std::move(raised), "unwrap_model_for_generation");
 }
 
 Raised Engine::register_hooks_again() {

@@ -35,7 +35,9 @@ Raised PartitionedParameterCoordinator::before_sub_module(Module& module, bool f
       trace_.record_params(module, step_id_);
     }
   }
-  return through(fetch_sub_module(module, forward), "fetch_sub_module");
+  Raised raised = fetch_sub_module(module, forward);
+  if (runtime_.behaviour.leaf_fetch_lock) raised = through(std::move(raised), "_fetch_sub_module_impl");
+  return through(std::move(raised), "fetch_sub_module");
 }
 
 Raised PartitionedParameterCoordinator::after_sub_module(Module& module, bool forward) {

@@ -133,9 +133,8 @@ Raised PartitionedParameterCoordinator::discard_from_queue(Module& module) {
     mark(*entry.param);
     discarded_.push_back(entry.param);
   }
-  const bool same =
-      discarded_.size() == pending_.size() &&
-      std::ranges::all_of(pending_, [this](const Param* param) { return is_marked(*param); });
+  const bool same = discarded_.size() == pending_.size() &&
+                    std::ranges::all_of(pending_, [this](const Param* param) { return is_marked(*param); });
   if (same) return nullptr;
   std::ranges::sort(discarded_, {}, &Param::set_order);
   return tracing_error(module, pending_, discarded_);

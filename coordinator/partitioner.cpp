@@ -92,6 +92,11 @@ Raised Partitioner::wait(AllGatherHandle& handle) {
                   {param}),
             "wait");
       }
+      if (coalesced && param->ds_numel == 0 && handle.request >= 0) {
+        return through(raise(FailureKind::kEmptyWeight, "RuntimeError",
+                             "torch.cat(): expected a non-empty list of Tensors", {param}),
+                       "wait");
+      }
       param->ds_status = ZeroParamStatus::kAvailable;
       param->data_is_full = true;
     }
@@ -103,13 +108,16 @@ Raised Partitioner::wait(AllGatherHandle& handle) {
 
 Raised Partitioner::all_gather(std::span<Param* const> params, Reason reason, const Module* module) {
   scratch_.clear();
+  const bool skips_gather = runtime_.behaviour.world_one_skips_gather && runtime_.world_size() == 1;
   for (Param* param : params) {
+    if (param->ds_status != ZeroParamStatus::kNotAvailable) continue;
     const bool repeated = std::ranges::find(scratch_, param) != scratch_.end();
-    if (param->ds_status == ZeroParamStatus::kNotAvailable && !repeated) scratch_.push_back(param);
+    if (!repeated) scratch_.push_back(param);
+    if (repeated && skips_gather) return gathered_twice(*param);
   }
   if (scratch_.empty()) return nullptr;
   runtime_.emit({.kind = EventKind::kAllGather, .reason = reason, .module = module, .params = scratch_});
-  if (!(runtime_.behaviour.world_one_skips_gather && runtime_.world_size() == 1)) {
+  if (!skips_gather) {
     Communicator::Request request = -1;
     if (Raised raised = runtime_.communicator.launch_all_gather(scratch_, request)) return raised;
     if (Raised raised = runtime_.communicator.wait(request)) return raised;
@@ -119,6 +127,17 @@ Raised Partitioner::all_gather(std::span<Param* const> params, Reason reason, co
     param->data_is_full = true;
   }
   return nullptr;
+}
+
+// _no_gather_coalesced marks each param before it comes to the same one again.
+Raised Partitioner::gathered_twice(Param& param) {
+  for (Param* marked : scratch_) marked->ds_status = ZeroParamStatus::kInflight;
+  Raised raised = raise(FailureKind::kAlreadyGathering, "RuntimeError",
+                        ds_summary(param, runtime_.behaviour, runtime_.world_size()), {&param});
+  for (const char* function :
+       {"_no_gather_coalesced", "_allgather_params_coalesced", "_all_gather", "all_gather"})
+    raised = through(std::move(raised), function);
+  return raised;
 }
 
 Raised Partitioner::partition(std::span<Param* const> params, Reason reason) {

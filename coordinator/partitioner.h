@@ -40,6 +40,7 @@ class Partitioner {
   Raised partition(std::span<Param* const> params, Reason reason);
 
  private:
+  Raised gathered_twice(Param& param);
   AllGatherHandle& new_handle(std::span<Param* const> params);
   Raised partition_one(Param& param);
   Raised free_param(Param& param);

@@ -46,13 +46,14 @@ std::string ds_summary(const Param& param, const Behaviour& behaviour, int world
 }
 
 std::string parameter_repr(const Param& param) {
+  const bool shown = param.data_is_full && param.ds_numel > 0;
   std::string brackets = "[";
   std::string closing = "]";
-  for (size_t i = 1; param.data_is_full && i < param.ds_shape.size(); ++i) {
+  for (size_t i = 1; shown && i < param.ds_shape.size(); ++i) {
     brackets += "[";
     closing += "]";
   }
-  return "Parameter containing:\ntensor(" + brackets + (param.data_is_full ? "..." : "") + closing +
+  return "Parameter containing:\ntensor(" + brackets + (shown ? "..." : "") + closing +
          (param.requires_grad ? ", requires_grad=True)" : ")");
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "coordinator/failure.h"
@@ -20,18 +21,17 @@ struct Value {
 };
 
 enum class NodeKind {
-  kOp,            // a computation with a module's weights, or an activation
-  kPreBackward,   // DeepSpeed's wrapper around a module's output
-  kPostBackward,  // and around its input
-  kCheckpoint,    // torch.utils.checkpoint with use_reentrant=True
+  kOp,             // a computation with a module's weights, or an activation
+  kPreBackward,    // DeepSpeed's wrapper around a module's output
+  kPostBackward,   // and around its input
+  kLeafGradients,  // the full backward hook of a leaf module without inputs that require grad
+  kCheckpoint,     // torch.utils.checkpoint with use_reentrant=True
 };
 
 struct Node {
   NodeKind kind = NodeKind::kOp;
   Module* module = nullptr;
   ParameterOffload* owner = nullptr;  // whose hook a wrapper calls
-  std::vector<int> inputs = {};       // nodes its gradients go to
-  std::vector<Param*> weights = {};   // params that receive a gradient
   int frame = -1;                     // checkpointed region it belongs to
   bool saves = false;                 // keeps tensors for backward
   bool freed = false;                 // and has given them up
@@ -40,17 +40,34 @@ struct Node {
 class Tape {
  public:
   using Run = std::function<Raised(int node)>;
+  using Accumulate = std::function<Raised(Param& param)>;
 
   // Adds a node after all others.
-  int add(Node node);
+  int add(const Node& node);
+  // A node that the last added node's gradient goes to, and a param that receives one.
+  void add_input(int input);
+  void add_weight(Param* weight);
   Node& node(int index) { return nodes_[static_cast<size_t>(index)]; }
+  // Both stay valid until something is added.
+  std::span<const int> inputs(int index) const;
+  std::span<Param* const> weights(int index) const;
   size_t size() const { return nodes_.size(); }
-  void clear() { nodes_.clear(); }
+  void clear();
   // Runs backward from `root`, highest sequence number first, each node once all its users in this pass have run.
-  Raised backward(int root, const Run& run);
+  // A param's gradient is accumulated once a pass, as soon as every node of the pass that uses it has run.
+  Raised backward(int root, const Run& run, const Accumulate& accumulate);
 
  private:
+  // A node's inputs and weights end where those of the next node begin. Kept apart so that adding a node rarely allocates.
+  struct Ends {
+    size_t inputs = 0;
+    size_t weights = 0;
+  };
+
   std::vector<Node> nodes_;  // the index is the sequence number
+  std::vector<Ends> ends_;   // of each node
+  std::vector<int> inputs_;
+  std::vector<Param*> weights_;
 };
 
 }  // namespace zero3

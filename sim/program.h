@@ -50,6 +50,7 @@ enum class OpKind {
   kLoadCheckpoint,
   kEmptyPartitionCache,
   kOffloadStates,
+  kReloadStates,
   kGatherEnter,  // with GatheredParameters(params, modifier_rank):
   kGatherExit,
   kUnwrapEnter,  // with unwrap_model_for_generation(engine):

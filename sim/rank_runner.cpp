@@ -34,6 +34,7 @@ Raised RankRunner::run_op(const Op& op) {
     case OpKind::kLoadCheckpoint: return engine.load_checkpoint();
     case OpKind::kEmptyPartitionCache: return engine.empty_partition_cache();
     case OpKind::kOffloadStates: return engine.offload_states();
+    case OpKind::kReloadStates: return engine.reload_states();
     case OpKind::kGatherEnter: {
       std::vector<Param*> params;
       for (const ParamRef& ref : op.params) params.push_back(model_.param(ref.module, ref.param));

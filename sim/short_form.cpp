@@ -11,7 +11,7 @@ namespace zero3::sim {
 namespace {
 
 constexpr int kMaxDepth = 200;
-constexpr std::string_view kTokens = "t to tb f b s so F e eo E w c l x g gm r u sd sub os T";
+constexpr std::string_view kTokens = "t to tb f b s so F e eo E w c l x g gm r u sd sub os rs T";
 
 // Reads one program; every error knows its column.
 class Reader {
@@ -67,6 +67,7 @@ class Reader {
         {"l", {OpKind::kLoadCheckpoint}},
         {"x", {OpKind::kEmptyPartitionCache}},
         {"os", {OpKind::kOffloadStates}},
+        {"rs", {OpKind::kReloadStates}},
         {"T", {OpKind::kTrain}},
         {"r", {OpKind::kUnwrapEnter, OpKind::kUnwrapExit}},
     };

@@ -102,6 +102,9 @@ class Watcher final : public sim::RankWatcher {
     const std::string printed = log_.take_printed();
     steps_.push_back(
         parse_step(sim::observed_line(statement.text, failure, statuses, printed, log_.take_events())));
+    if (failure == nullptr) return;
+    steps_.back().full_error = failure->message();
+    steps_.back().full_path = fmt::format("{}", fmt::join(failure->path, ">"));
   }
 
  private:
@@ -171,9 +174,55 @@ ComparableError comparable(const std::string& error) {
   return result;
 }
 
+// Without the file of a module that lacks a name, and the files and lines of a traceback within a text.
+std::string without_places(const std::string& error) {
+  static const std::regex kFolder(R"( \(/[^)]*\))");
+  static const std::regex kTraceback(R"(\s+At:[\s\S]*)");
+  return std::regex_replace(std::regex_replace(error, kFolder, ""), kTraceback, "");
+}
+
+// A whole error text with each tensor as empty or not, and its ds_summary dicts as a set.
+ComparableError whole(const std::string& error) {
+  static const std::regex kEmpty(R"(tensor\(\[\]([^()]*|\([0-9, ]*\))*\))");
+  static const std::regex kFull(R"(tensor\(\[+[^\]][\s\S]*?\](?:,\s+requires_grad=True)?\))");
+  static const std::regex kSummary(
+      R"(\{'id': [\s\S]*?('active_sub_modules': (set\(\)|\{[0-9, ]*\}))(, 'ds_tensor\.shape': torch\.Size\(\[\d+\]\))?\})");
+  static const std::regex kMethod(R"(<bound method [\s\S]*?ds_summary of Parameter containing:\n.*?>)");
+  std::string text = std::regex_replace(error, kEmpty, "<empty$1>");
+  text = without_places(std::regex_replace(text, kFull, "<full>"));
+  ComparableError result;
+  for (const std::regex& pattern : {kSummary, kMethod}) {
+    for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it)
+      result.params.insert((*it)[0].str());
+  }
+  result.skeleton = std::regex_replace(std::regex_replace(text, kSummary, "%"), kMethod, "%");
+  return result;
+}
+
+bool same_whole_error(const std::string& recorded, const std::string& modelled) {
+  const ComparableError seen = whole(recorded);
+  const ComparableError ours = whole(modelled);
+  return seen.skeleton == ours.skeleton && seen.params == ours.params;
+}
+
+// "RuntimeError 'text\n...'": type and Python repr, to "RuntimeError: text...".
+std::string from_repr(const std::string& line) {
+  const size_t space = line.find(' ');
+  std::string text = line.substr(0, space) + ": ";
+  for (size_t i = space + 2; i + 1 < line.size(); ++i) {
+    if (line[i] != '\\') {
+      text += line[i];
+      continue;
+    }
+    ++i;
+    text += line[i] == 'n' ? '\n' : line[i] == 't' ? '\t' : line[i];
+  }
+  return text;
+}
+
 bool same_error(const std::string& recorded, const std::string& modelled) {
-  const ComparableError seen = comparable(recorded);
-  ComparableError ours = comparable(modelled);
+  const ComparableError seen = comparable(without_places(recorded));
+  ComparableError ours = comparable(without_places(modelled));
   if (!seen.cut) return seen.skeleton == ours.skeleton && seen.params == ours.params;
   const bool starts =
       comparable(modelled).skeleton.starts_with(seen.skeleton) || modelled.starts_with(seen.skeleton);
@@ -246,6 +295,10 @@ std::vector<Block> read_observed(const std::string& folder) {
         block.has_events = name != "v0.5.10.main.txt";
         read_header(block);
         blocks.push_back(std::move(block));
+      } else if (line.starts_with("    ! ") && !blocks.empty() && !blocks.back().steps.empty()) {
+        blocks.back().steps.back().full_error = from_repr(line.substr(6));
+      } else if (line.starts_with("    @ ") && !blocks.empty() && !blocks.back().steps.empty()) {
+        blocks.back().steps.back().full_path = line.substr(6);
       } else if (line.starts_with("  ") && !blocks.empty()) {
         blocks.back().steps.push_back(parse_step(line));
       }
@@ -290,6 +343,14 @@ std::string difference(const Block& block, const std::vector<RecordedStep>& mode
     if (!recorded.path.empty() && !own_frames(model.path).ends_with(own_frames(recorded.path)) &&
         !own_frames(recorded.path).ends_with(own_frames(model.path))) {
       return differ(i, "call path");
+    }
+    if (!recorded.full_error.empty() && recorded.full_path != model.full_path) {
+      return differ(i, fmt::format("whole call path\n  recorded {}\n  modelled {}\n ", recorded.full_path,
+                                   model.full_path));
+    }
+    if (!recorded.full_error.empty() && !same_whole_error(recorded.full_error, model.full_error)) {
+      return differ(i, fmt::format("whole text\n  recorded {}\n  modelled {}\n ", recorded.full_error,
+                                   model.full_error));
     }
   }
   return modelled.size() > block.steps.size() ? differ(block.steps.size(), "the number of steps") : "";

@@ -18,6 +18,9 @@ struct RecordedStep {
   std::string printed;   // invalidation lines
   std::vector<std::string> events;
   std::string line;  // as recorded
+  // Where the recorder kept them: the whole text ("    ! ") and the whole call path ("    @ ").
+  std::string full_error;
+  std::string full_path;
 };
 
 struct Block {
