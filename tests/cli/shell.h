@@ -1,0 +1,45 @@
+// Runs zero3sim as a person does: through a shell, in the repository's root, with the built binary on the PATH.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zero3::cli_test {
+
+struct Outcome {
+  int exit_code = -1;  // 124: it did not end within a minute
+  std::string out;
+  std::string errors;
+};
+
+Outcome shell(const std::string& command);
+
+// A folder of its own, gone at the end of the test.
+class Folder {
+ public:
+  Folder();
+  ~Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string path(const std::string& name) const { return (path_ / name).string(); }
+  // Writes a file; hands back its path.
+  std::string write(const std::string& name, std::string_view content) const;
+  // Names of everything in it, sorted.
+  std::vector<std::string> names() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string read_file(const std::string& path);
+std::vector<std::string> lines_of(const std::string& text);
+std::string first_line(const std::string& text);
+// The command after "reproduce: "; "" if there is none.
+std::string reproducer(const std::string& text);
+// A word as a shell reads it back.
+std::string shell_quoted(const std::string& word);
+
+}  // namespace zero3::cli_test
