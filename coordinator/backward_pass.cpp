@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "coordinator/forward_pass.h"
+#include "coordinator/summary.h"
 
 namespace zero3 {
 namespace {
@@ -27,6 +28,16 @@ Raised from_saved_tensor_hook(Raised raised) {
   return raise(raised->kind, "RuntimeError", std::move(text), std::move(raised->params));
 }
 
+// AccumulateGrad lays a new gradient out as the param is, which holds next to nothing while partitioned; a gradient of
+// one dimension has the layout of any other and passes.
+std::string shape_mismatch(const Param& param, int partitioned_numel) {
+  if (partitioned_numel == 1)
+    return "output with shape [1] doesn't match the broadcast shape " + python_list(param.ds_shape);
+  return "The size of tensor a (0) must match the size of tensor b (" +
+         std::to_string(param.ds_shape.back()) + ") at non-singleton dimension " +
+         std::to_string(param.ds_shape.size() - 1);
+}
+
 }  // namespace
 
 Raised ForwardPass::backward() {
@@ -46,12 +57,11 @@ Raised ForwardPass::run_tape(int root) {
 }
 
 Raised ForwardPass::accumulate(Param& param) {
-  if (std::ranges::find(empty_gradients_, &param) != empty_gradients_.end() && param.ds_shape.back() != 1) {
+  const bool empty_gradient = std::ranges::find(empty_gradients_, &param) != empty_gradients_.end();
+  if (empty_gradient ? param.ds_shape.back() != 1
+                     : !param.data_is_full && param.ds_numel > 0 && param.ds_shape.size() > 1) {
     return raise(FailureKind::kEmptyWeight, "RuntimeError",
-                 "The size of tensor a (0) must match the size of tensor b (" +
-                     std::to_string(param.ds_shape.back()) + ") at non-singleton dimension " +
-                     std::to_string(param.ds_shape.size() - 1),
-                 {&param});
+                 shape_mismatch(param, runtime_.behaviour.partitioned_data_numel), {&param});
   }
   gradients_.push_back(&param);
   return on_gradient_ ? on_gradient_(param) : nullptr;

@@ -320,9 +320,31 @@ Raised Engine::offload_states() {
     return raise(FailureKind::kMissingMethod, "AssertionError",
                  "Moving states across devices is not supported without an optimizer.");
   }
-  if (Raised raised = empty_partition_cache()) return through(std::move(raised), "offload_states");
+  if (Raised raised = empty_partition_cache())
+    return through(through(std::move(raised), "offload_states"), "offload_states");
+  if (Raised raised = map_partitions())
+    return through(through(std::move(raised), "offload_states"), "offload_states");
   states_offloaded_ = true;
   averaged_gradients_ = Averaged::kAbsent;
+  return nullptr;
+}
+
+// The buffer holds the partitions of trainable params; the mapping onto it counts those of all.
+Raised Engine::map_partitions() {
+  int64_t size = 0;
+  for (const Param* param : offload_.parameters())
+    size += param->requires_grad ? param->partition_numel(runtime_.world_size()) : 0;
+  int64_t offset = 0;
+  for (const Param* param : offload_.parameters()) {
+    const int64_t length = param->partition_numel(runtime_.world_size());
+    if (offset + length > size) {
+      return raise(FailureKind::kStatesOffloaded, "RuntimeError",
+                   "start (" + std::to_string(offset) + ") + length (" + std::to_string(length) +
+                       ") exceeds dimension size (" + std::to_string(size) + ").",
+                   {param});
+    }
+    offset += length;
+  }
   return nullptr;
 }
 

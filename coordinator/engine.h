@@ -66,6 +66,7 @@ class Engine {
   Raised on_gradient();
   Raised step_without_optimizer();
   Raised check_averaged_gradients();
+  Raised map_partitions();
   Raised load_module_state_dict();
   void compare_shapes(const Module& module, const std::string& prefix, std::string& mismatches) const;
   Raised reduce_gradients();

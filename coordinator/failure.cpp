@@ -29,6 +29,7 @@ Names names(FailureKind kind) {
     case FailureKind::kMissingMethod: return {"ATTR", "missing-method"};
     case FailureKind::kNoGradient: return {"NOGRAD", "no-gradient"};
     case FailureKind::kGradientTwice: return {"TWICE", "gradient-twice"};
+    case FailureKind::kStatesOffloaded: return {"OFFLOAD", "states-offloaded"};
     case FailureKind::kLeafInput: return {"LEAF", "leaf-input"};
     case FailureKind::kLoadMismatch: return {"LOAD", "load-mismatch"};
     case FailureKind::kEmptyWeight: return {"EMPTY", "empty-weight"};

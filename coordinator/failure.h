@@ -34,6 +34,7 @@ enum class FailureKind {
   kMissingMethod,      // AttributeError: this release's object has no such method
   kNoGradient,         // step without gradients, loss without grad_fn
   kGradientTwice,      // a param in the gradient bucket twice
+  kStatesOffloaded,    // training on offloaded states, or states that cannot be offloaded
   kLeafInput,          // a leaf module none of whose inputs requires grad
   kLoadMismatch,       // size mismatch while a checkpoint is loaded
   kEmptyWeight,        // a partitioned weight used in a computation

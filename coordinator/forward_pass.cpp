@@ -148,7 +148,8 @@ Raised ForwardPass::pre_hooks(Module& module, Value& input) {
 Raised ForwardPass::run_body(const Call& call, Value input, std::vector<Value>& outputs) {
   Module& module = *call.module;
   Value value = input;
-  if (Raised raised = use_externals(module)) return raised;
+  if (Raised raised = use_weights(module.used_externals)) return raised;
+  if (Raised raised = use_weights(module.own_params)) return raised;
   std::span<Param* const> weights = module.own_params;
   std::vector<Param*> with_externals;
   if (!module.used_externals.empty()) {
@@ -168,11 +169,12 @@ Raised ForwardPass::run_body(const Call& call, Value input, std::vector<Value>& 
   return nullptr;
 }
 
-// Weights of other modules. While the engine runs forward, reading a partitioned one registers it as external to the
-// module that runs and gathers it; else the computation meets an empty tensor.
-Raised ForwardPass::use_externals(Module& module) {
-  for (Param* param : module.used_externals) {
-    if (param->ds_status == ZeroParamStatus::kAvailable) continue;
+// Weights that no hook of this module has gathered: of other modules, or its own inside a leaf. While the engine runs
+// forward, reading a partitioned one registers it as external to the module that runs and gathers it; else the
+// computation meets an empty tensor.
+Raised ForwardPass::use_weights(std::span<Param* const> weights) {
+  for (Param* param : weights) {
+    if (param->data_is_full || param->ds_numel == 0) continue;
     if (param->ds_status == ZeroParamStatus::kNotAvailable && in_engine_) {
       Module& running = *process_.forward_module_stack.back();
       running.register_external(param);

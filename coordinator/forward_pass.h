@@ -43,7 +43,7 @@ class ForwardPass {
   Raised call_checkpointed(const Call& call, Value input, std::vector<Value>& outputs);
   Raised call_module(const Call& call, Value input, std::vector<Value>& outputs);
   Raised run_body(const Call& call, Value input, std::vector<Value>& outputs);
-  Raised use_externals(Module& module);
+  Raised use_weights(std::span<Param* const> weights);
   Raised pre_hooks(Module& module, Value& input);
   Raised forward_hooks(Module& module, std::vector<Value>& outputs);
   Value op(Module* module, std::span<const Value> inputs, std::span<Param* const> weights);

@@ -75,7 +75,7 @@ std::string statuses_text(std::span<Param* const> params, Naming naming, const B
     if (naming == Naming::kFlat && i >= kFlatShown) break;
     const std::string name =
         naming == Naming::kNested ? nested_name(param.name) : param.name.substr(0, param.name.find('.'));
-    const bool active = v1 ? param.active_count != 0 : !param.ds_active_sub_modules.empty();
+    const bool active = v1 ? param.active_count > 0 : !param.ds_active_sub_modules.empty();
     text += fmt::format("{}{}={}{}", text.empty() ? "" : " ", name, status_text(param.ds_status).substr(0, 1),
                         active ? "*" : "");
   }

@@ -92,6 +92,7 @@ std::string_view rule_of(FailureKind kind) {
     case FailureKind::kMissingMethod: return "the object at hand has no such method in this release";
     case FailureKind::kNoGradient: return "there is no gradient to work with";
     case FailureKind::kGradientTwice: return "a param's gradient was computed twice in one backward";
+    case FailureKind::kStatesOffloaded: return "the engine's states were offloaded, or cannot be";
     case FailureKind::kLeafInput: return "a leaf module has no input that requires grad";
     case FailureKind::kLoadMismatch: return "a checkpoint's params do not have the model's shapes";
     case FailureKind::kEmptyWeight: return "a partitioned weight holds no elements";
