@@ -78,6 +78,8 @@ struct Behaviour {
   bool model_persistence_threshold = false;
   FreeActive free_active = FreeActive::kUnchecked;
 
+  bool overflow_checked_in_fp16_only = false;  // else in every precision
+
   // Save, gather
   bool has_save_16bit = false;
   bool save_16bit_prologue = false;

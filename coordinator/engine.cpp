@@ -158,7 +158,8 @@ Raised Engine::optimizer_step(bool overflow) {
   }
   if (Raised raised = check_averaged_gradients()) return raised;
   averaged_gradients_ = Averaged::kNone;
-  if (overflow) return nullptr;
+  const bool sees_overflow = !behaviour.overflow_checked_in_fp16_only || runtime_.settings.fp16;
+  if (overflow && sees_overflow) return nullptr;
   if (!options_.with_optimizer) {
     return through(through(list_index_out_of_range(), "_prepare_fp32_grad_for_sub_group"),
                    "_prepare_sub_group");

@@ -32,7 +32,8 @@ class Engine {
   // children called without their root
   Raised forward_direct(std::span<const Call> calls, bool grad_enabled);
   Raised backward();
-  // `overflow`: the gradients overflowed, so that the optimizer skips the update (and the persistent params' return).
+  // `overflow`: the gradients overflowed. Where the release looks for that, the optimizer skips the update, and the
+  // persistent params do not come back.
   Raised step(bool overflow = false);
   void train(bool mode);
 
