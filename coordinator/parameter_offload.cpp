@@ -23,7 +23,10 @@ ParameterOffload::ParameterOffload(Process& process, Module& root, Runtime& runt
       modules_(modules_of(root)),
       parameters_(parameters_of(root)) {
   process_.convert(parameters_);
-  for (const Module* module : modules_) module->params_changed();
+  for (Module* module : modules_) {
+    module->is_leaf = module->is_leaf && runtime_.behaviour.leaf_modules;
+    module->params_changed();
+  }
   mark_persistent_parameters();
   const Behaviour& behaviour = runtime_.behaviour;
   if (behaviour.forward_start_reset == ForwardStartReset::kBeforeRootPreHook) {
@@ -134,8 +137,7 @@ void ParameterOffload::register_module(Module& module) {
   const Behaviour& behaviour = runtime_.behaviour;
   module.ds_id = process_.next_module_id;
   module.ds_recompute_parameters.clear();
-  const bool leaf = behaviour.leaf_modules && module.is_leaf;
-  if (!leaf) {
+  if (!module.is_leaf) {
     for (Module* child : module.children) {
       ++process_.next_module_id;
       register_module(*child);
