@@ -1,4 +1,5 @@
-// The table of flags. What each flag does to a run is in the tests of the part that asks it; here: the rows and the eras.
+// The table of flags. What each flag does to a run is in the tests of the part that asks it; here: the rows and the
+// eras.
 #include "coordinator/behaviour.h"
 
 #include <map>

@@ -373,8 +373,8 @@ TEST(Text, TracingErrorWithDebugNames) {
                  "the parameter fetch queue to be ({'id': 'name=A.weight id=0', 'status': 'AVAILABLE'"));
 }
 
-// DeepSpeed#3528: the registry still holds params that another coordinator used and partitioned. One coordinator, or one
-// registry, knows; the invalidation of v0.15.3 cleans.
+// DeepSpeed#3528: the registry still holds params that another coordinator used and partitioned. One coordinator, or
+// one registry, knows; the invalidation of v0.15.3 cleans.
 TEST(Text, AlreadyInRegistry) {
   const Config one_bucket = {.prefetch = 1000};
   const std::string program = "t:ABCD t:ABCD f:A e:ABCD f:ABCD";
