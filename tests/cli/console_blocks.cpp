@@ -57,7 +57,8 @@ std::vector<ShownCommand> shown_commands(const std::string& document, Lines& def
     }
   }
   if (inside) defects.push_back(std::to_string(lines.size()) + ": a block without an end");
-  for (const ShownCommand& command : commands) {
+  for (ShownCommand& command : commands) {
+    while (!command.output.empty() && command.output.back().empty()) command.output.pop_back();
     const bool shows_nothing =
         std::ranges::all_of(command.output, [](const auto& line) { return line == "..."; });
     if (command.of_zero3sim && shows_nothing)

@@ -6,8 +6,9 @@
 //     ...
 //     ```
 //
-// A line "..." stands for any number of lines, none included. Only commands of zero3sim (also as build/bin/zero3sim) are
-// run; a block may show others, such as scripts/demo, with theirs among their output.
+// A line "..." stands for any number of lines, none included; empty lines before the next command do not count. Only
+// commands of zero3sim (also as build/bin/zero3sim) are run; a block may show others, such as scripts/demo, with theirs
+// among their output.
 #pragma once
 
 #include <string>

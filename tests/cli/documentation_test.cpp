@@ -21,6 +21,8 @@ using ::testing::SizeIs;
 
 using Lines = std::vector<std::string>;
 
+const std::regex kBuilt("^build/bin/zero3sim ");
+
 std::vector<std::string> documents() {
   std::vector<std::string> paths = {"README.md"};
   for (const auto& entry : std::filesystem::directory_iterator("docs")) {
@@ -37,7 +39,7 @@ TEST(Documentation, ShowsWhatTheProgramPrints) {
     for (const ShownCommand& shown : shown_commands(read_file(path), defects)) {
       if (!shown.of_zero3sim) continue;
       const std::string at = path + ":" + std::to_string(shown.line) + ": $ " + shown.command + "\n";
-      const Outcome outcome = shell("exec 2>&1\n" + shown.command);
+      const Outcome outcome = shell("exec 2>&1\n" + std::regex_replace(shown.command, kBuilt, "zero3sim "));
       const std::string wrong = difference(shown.output, lines_of(outcome.out));
       EXPECT_EQ(wrong, "") << at << outcome.out;
       EXPECT_LT(outcome.exit_code, 126) << at;
