@@ -76,7 +76,7 @@ std::string check_experts(const PresetSizes& sizes) {
 }
 
 const std::vector<Preset>& presets() {
-  static const std::vector<Preset> all = {
+  static const std::vector<Preset> kPresets = {
       {"mlp", "hidden_size", "num_layers", "", "", kMlpSizes, build_mlp, nothing_to_check, {}},
       {"gpt", "n_embd", "n_layer", "", "", kGptSizes, build_gpt, nothing_to_check, {"c_attn"}},
       {"llama",
@@ -99,7 +99,7 @@ const std::vector<Preset>& presets() {
        check_experts,
        {"q_proj", "v_proj"}},
   };
-  return all;
+  return kPresets;
 }
 
 // Sizes that follow from another one where the config says nothing.

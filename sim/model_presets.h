@@ -46,12 +46,12 @@ PresetSizes complete(const Preset& preset, PresetSizes given);
 
 ScenarioModel make_preset(const Preset& preset, const PresetSizes& sizes);
 
-// PEFT's LoRA on a base model: everything frozen but rank-`rank` adapters around each module whose name is in `targets`.
-// Hands back how many modules were wrapped.
+// PEFT's LoRA on a base model: everything frozen but adapters of that rank around each module whose name is in
+// `targets`. Hands back how many modules were wrapped.
 int wrap_in_lora(ScenarioModel& model, int top, int64_t rank, std::span<const std::string> targets);
 
-// Layers, width, heads and inner width, as far as not given, in the proportions of the family's defaults, so that the total
-// comes nearest to `parameters`.
+// Layers, width, heads and inner width, as far as not given, in the proportions of the family's defaults, so that the
+// total comes nearest to `parameters`.
 PresetSizes sized_by_parameters(const Preset& preset, const PresetSizes& given, int64_t parameters);
 
 }  // namespace zero3::sim

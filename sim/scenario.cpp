@@ -66,20 +66,20 @@ class ScenarioReader {
  private:
   // First of all: a newer file may hold anything.
   void check_version(const YamlNode& root) const {
-    const YamlNode* version = root.find("zero3sim");
-    if (version == nullptr) {
+    const YamlNode* format = root.find("zero3sim");
+    if (format == nullptr) {
       file_.fail(root.place, "this is no scenario: the key zero3sim is missing",
                  fmt::format("its first line is zero3sim: {}", kScenarioVersion));
     }
-    const int64_t number = file_.count(*version, "the format's version");
+    const int64_t number = file_.count(*format, "the format's version");
     if (number > kScenarioVersion) {
-      file_.fail(version->place,
+      file_.fail(format->place,
                  fmt::format("format {} is newer than this program, which reads format {}", number,
                              kScenarioVersion),
                  "use a newer zero3sim");
     }
     if (number < 1)
-      file_.fail(version->place, "there is no format 0", fmt::format("write zero3sim: {}", kScenarioVersion));
+      file_.fail(format->place, "there is no format 0", fmt::format("write zero3sim: {}", kScenarioVersion));
   }
 
   const YamlNode& needed(const YamlNode& root, std::string_view key, const std::string& advice) const {
@@ -134,8 +134,8 @@ class ScenarioReader {
       file_.check_keys(file_.map(item, "a fix"), kKeys, "a fix");
       const YamlNode* setting = item.find("setting");
       const YamlNode* program = item.find("program");
-      const YamlNode* release = item.find("release");
-      if ((setting != nullptr) + (program != nullptr) + (release != nullptr) != 1) {
+      const YamlNode* releases = item.find("release");
+      if ((setting != nullptr) + (program != nullptr) + (releases != nullptr) != 1) {
         file_.fail(item.place, "a fix is one of setting, program, release");
       }
       Fix fix{.name = "", .value = "", .place = item.place};
@@ -146,9 +146,9 @@ class ScenarioReader {
         read_program(file_, *program, scenario_.model, scenario_.engines, plans);
       } else {
         fix.kind = Fix::Kind::kRelease;
-        ReleaseRange::parse(file_, *release);
+        ReleaseRange::parse(file_, *releases);
       }
-      fix.value = short_text(setting != nullptr ? *setting : program != nullptr ? *program : *release);
+      fix.value = short_text(setting != nullptr ? *setting : program != nullptr ? *program : *releases);
       fix.name = text_or(item, "name", fix.value);
       scenario_.fixes.push_back(std::move(fix));
     }

@@ -1,6 +1,6 @@
 // Layers written as torch prints them, "Linear(1024, 1024, bias=False)": their parameters' names and shapes.
 //
-// Sizes and those options that decide which parameters exist; an option that changes neither (padding=1) is passed over.
+// Sizes and those options that decide which parameters exist; another option (padding=1) is passed over.
 #include <algorithm>
 #include <array>
 #include <map>

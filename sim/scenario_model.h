@@ -44,11 +44,11 @@ struct ScenarioModel {
   // Building. The first module is the root. Each hands back an index.
   int add_root(const std::string& name, const std::string& type);
   int add_module(int parent, const std::string& name, const std::string& type);
-  int add_param(int module, const std::string& name, std::vector<int64_t> shape);
+  int add_param(int owner, const std::string& name, std::vector<int64_t> shape);
   // Registers an existing module under one more parent.
-  void share(int parent, const std::string& name, int module);
+  void share(int parent, const std::string& name, int shared);
   // Registers an existing parameter under one more module.
-  int tie(int module, const std::string& name, ParamRef param);
+  int tie(int owner, const std::string& name, ParamRef param);
 
   ModuleSpec& module(int index) { return spec.modules[static_cast<size_t>(index)]; }
   const ModuleSpec& module(int index) const { return spec.modules[static_cast<size_t>(index)]; }
@@ -64,15 +64,15 @@ struct ScenarioModel {
   std::optional<ParamRef> find_param(int from, std::string_view path) const;
 
   // The modules that a container's parent calls for it: its children, those of containers among them.
-  std::vector<int> callable_children(int module) const;
+  std::vector<int> callable_children(int parent) const;
   // module.parameters() as references: pre-order, no duplicates.
-  std::vector<ParamRef> params_below(int module) const;
+  std::vector<ParamRef> params_below(int top) const;
   // Elements of all distinct params; nothing: more than 2^62.
   std::optional<int64_t> total_numel() const;
 };
 
-// How far a walk over the model from its roots goes, every path to a shared module counted: DeepSpeed registers hooks on
-// each. Both stop growing at kMaxTree. Precondition: no cycle.
+// How far a walk over the model from its roots goes, every path to a shared module counted: DeepSpeed registers hooks
+// on each. Both stop growing at kMaxTree. Precondition: no cycle.
 struct TreeExtent {
   int64_t depth = 0;
   int64_t visits = 0;

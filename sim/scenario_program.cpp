@@ -41,7 +41,7 @@ struct Verb {
   std::vector<std::string_view> options;
 };
 const std::vector<Verb>& verbs() {
-  static const std::vector<Verb> all = {
+  static const std::vector<Verb> kVerbs = {
       {"train", {"engine", "direct"}},
       {"forward", {"engine", "direct", "grad"}},
       {"evaluate", {"engine", "direct"}},
@@ -51,7 +51,7 @@ const std::vector<Verb>& verbs() {
       {"when", {"do", "else"}},
       {"choose", {"per_rank"}},
   };
-  return all;
+  return kVerbs;
 }
 
 std::vector<std::string_view> all_names() {

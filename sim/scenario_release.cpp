@@ -43,7 +43,7 @@ std::optional<Need> need_of(const StepOp& op, Place place) {
 std::optional<Need> first_unmet(const std::vector<Step>& steps, const Behaviour& behaviour) {
   for (const Step& step : steps) {
     for (const StepOp& op : step.ops) {
-      const std::optional<Need> need = need_of(op, step.place);
+      std::optional<Need> need = need_of(op, step.place);
       if (need && !need->met(behaviour)) return need;
     }
     for (const StepBranch& branch : step.branches) {

@@ -49,7 +49,10 @@ TEST(ScenarioModel, LayersAsTorchPrintsThem) {
 TEST(ScenarioModel, SharedModulesTiedAndExternalParams) {
   const ScenarioModel model = model_of(R"(
   children:
-    encoder: {children: {emb: {same_as: shared}, body: {type: Body, external: [shared.weight, {param: head.bias, registered: true}]}}}
+    encoder:
+      children:
+        emb: {same_as: shared}
+        body: {type: Body, external: [shared.weight, {param: head.bias, registered: true}]}
     shared: Embedding(10, 4)
     head: {type: Head, params: {weight: {same_as: shared.weight}, bias: {shape: 10, requires_grad: false}}}
 )");
