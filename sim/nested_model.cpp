@@ -26,7 +26,7 @@ constexpr std::string_view kKeyList =
     "no_optimizer";
 const std::set<std::string> kKeys = {
     "model",          "shared",          "frozen", "leaf",    "outs",         "external", "uses", "ckpt",
-    "ckpt_reentrant", "ckpt_early_stop", "detach", "discard", "no_optimizer", "cfg",      "s"};
+    "ckpt_reentrant", "ckpt_early_stop", "detach", "discard", "no_optimizer", "cfg",      "s",    "ranks"};
 
 class NestedReader {
  public:

@@ -28,8 +28,8 @@ struct NestedModel {
 // `leaf`: leaf modules. `outs`: module -> number of output tensors. `external`: [module, param] registered as external
 // params; `uses`: the same, but only read in that module's forward. `ckpt`: modules called under activation
 // checkpointing, with `ckpt_reentrant` and `ckpt_early_stop` (torch 2.1 and later: the default). `detach`: called on an
-// input without grad. `discard`: called for nothing. `no_optimizer`. `cfg` and `s`, which recorded blocks carry, are
-// ignored. Throws BadInput with line and column under the name `source`; other keys are refused.
+// input without grad. `discard`: called for nothing. `no_optimizer`. `cfg`, `s` and `ranks`, which recorded
+// blocks carry, are ignored. Throws BadInput with line and column under the name `source`; other keys are refused.
 NestedModel parse_nested_model(const std::string& json, const std::string& source);
 
 // A program over such a model.

@@ -12,10 +12,12 @@ namespace {
 
 using Met = bool (*)(const Behaviour& behaviour);
 
-MissingFeature missing(const std::string& what, Place place, Met met) {
+using Where = MissingFeature::Where;
+
+MissingFeature missing(const std::string& what, Where where, Place place, Met met) {
   const std::string first =
       first_release_with([met](const Release& release) { return met(behaviour_of(release)); });
-  return {what, place, first + " brought it"};
+  return {what, where, place, first + " brought it"};
 }
 
 struct Need {
@@ -31,6 +33,7 @@ std::optional<Need> need_of(const Op& op) {
     case OpKind::kEmptyPartitionCache:
       return Need{"empty_partition_cache", [](const Behaviour& b) { return b.has_empty_partition_cache; }};
     case OpKind::kOffloadStates:
+    case OpKind::kReloadStates:
       return Need{"offload_states", [](const Behaviour& b) { return b.has_offload_states; }};
     case OpKind::kUnwrapEnter:
       return Need{"unwrap_model_for_generation", [](const Behaviour& b) { return b.has_unwrap; }};
@@ -51,18 +54,19 @@ std::string MissingFeature::message(const Release& release) const {
 std::optional<MissingFeature> first_missing(const Experiment& experiment, const Release& release) {
   const Behaviour behaviour = behaviour_of(release);
   if (!behaviour.leaf_modules && std::ranges::any_of(experiment.model.modules, &ModuleSpec::leaf)) {
-    return missing("leaf modules", {}, [](const Behaviour& b) { return b.leaf_modules; });
+    return missing("leaf modules", Where::kModel, {}, [](const Behaviour& b) { return b.leaf_modules; });
   }
   if (!behaviour.optimizer_less_engine &&
       !std::ranges::all_of(experiment.engines, &EngineSetup::with_optimizer)) {
-    return missing("ZeRO-3 engine without an optimizer", {},
+    return missing("ZeRO-3 engine without an optimizer", Where::kEngines, {},
                    [](const Behaviour& b) { return b.optimizer_less_engine; });
   }
   for (const Program& program : experiment.rank_programs) {
     for (const Statement& statement : program) {
       for (const Op& op : statement.ops) {
         const std::optional<Need> need = need_of(op);
-        if (need && !need->met(behaviour)) return missing(need->what, statement.place, need->met);
+        if (need && !need->met(behaviour))
+          return missing(need->what, Where::kProgram, statement.place, need->met);
       }
     }
   }

@@ -10,8 +10,10 @@
 namespace zero3::sim {
 
 struct MissingFeature {
-  std::string what;   // "unwrap_model_for_generation"
-  Place place;        // of the statement; line 0: of the model or an engine
+  enum class Where { kModel, kEngines, kProgram };
+  std::string what;  // "unwrap_model_for_generation"
+  Where where;
+  Place place;        // of the program's statement
   std::string since;  // "0.15.0 brought it"
 
   std::string message(const Release& release) const;

@@ -5,7 +5,7 @@
 
 #include "sim/cli/commands.h"
 #include "sim/cli/common.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace zero3::sim::cli {
 Verdict list_scenarios(const std::vector<std::string>& paths) {

@@ -6,7 +6,7 @@
 #include "sim/cli/common.h"
 #include "sim/report/run_report.h"
 #include "sim/report/trace_file.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace zero3::sim::cli {
 namespace {
@@ -40,13 +40,14 @@ void judge(RunReport& report, const Scenario& scenario) {
 }
 
 RunReport run_one(const Scenario& scenario, const Release& release, const RunArguments& arguments) {
-  check_release(scenario, release);
   const int ranks = arguments.ranks > 0 ? arguments.ranks : scenario.ranks;
   const uint64_t seed = arguments.seed_given ? arguments.seed : scenario.seed;
   RunRequest request{scenario.name, scenario.title, release, seed, ""};
   request.reproduce = fmt::format("zero3sim run {} --deepspeed {} --ranks {} --seed {}",
                                   shell_word(scenario.path), release.text(), ranks, seed);
-  RunReport report = make_report(scenario.experiment(ranks, seed), request);
+  const Experiment experiment = scenario.experiment(ranks, seed);
+  check_release(scenario, experiment, release);
+  RunReport report = make_report(experiment, request);
   judge(report, scenario);
   return report;
 }

@@ -11,8 +11,8 @@
 #include "sim/release_features.h"
 #include "sim/report/run_report.h"
 #include "sim/report/trace_file.h"
+#include "sim/scenario/yaml_reader.h"
 #include "sim/short_form.h"
-#include "sim/yaml_reader.h"
 
 namespace zero3::sim::cli {
 namespace {

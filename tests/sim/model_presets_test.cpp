@@ -1,5 +1,5 @@
 // Presets against what their libraries build. Totals: the published parameter counts of the models of those sizes.
-#include "sim/model_presets.h"
+#include "sim/scenario/model_presets.h"
 
 #include <string>
 

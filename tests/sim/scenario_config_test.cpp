@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/scenario_number.h"
+#include "sim/scenario/number.h"
 #include "tests/sim/scenario_samples.h"
 
 namespace zero3::sim {

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 #include "sim/simulate.h"
 
 namespace zero3::sim {
@@ -49,7 +49,7 @@ TEST_P(ScenarioLibrary, EndsAsItSays) {
   for (const Release& release : known_releases()) {
     const std::optional<Expectation> expected = scenario.expected_for(release);
     if (!expected) continue;
-    check_release(scenario, release);
+    check_release(scenario, scenario.experiment(), release);
     EXPECT_EQ(difference(*expected, run(scenario, release)), "") << release.text();
   }
 }

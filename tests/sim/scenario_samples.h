@@ -4,7 +4,7 @@
 #include <string>
 
 #include "sim/bad_input.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace zero3::sim {
 

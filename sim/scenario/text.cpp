@@ -1,4 +1,4 @@
-#include "sim/scenario_text.h"
+#include "sim/scenario/text.h"
 
 #include <algorithm>
 #include <span>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/yaml_reader.h"
+#include "sim/scenario/yaml_reader.h"
 
 namespace zero3::sim {
 namespace {

@@ -1,8 +1,8 @@
 // Reads a `model` that is a preset: its sizes, LoRA around it, gradient checkpointing.
 #pragma once
 
-#include "sim/scenario_model.h"
-#include "sim/yaml_reader.h"
+#include "sim/scenario/model.h"
+#include "sim/scenario/yaml_reader.h"
 
 namespace zero3::sim {
 

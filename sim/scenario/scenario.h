@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "coordinator/release.h"
-#include "sim/expectation.h"
 #include "sim/program.h"
-#include "sim/scenario_program.h"
+#include "sim/scenario/expectation.h"
+#include "sim/scenario/program.h"
 
 namespace zero3::sim {
 
@@ -56,8 +56,8 @@ struct Scenario {
 Scenario load_scenario(const std::string& path);
 Scenario parse_scenario(const std::string& path, const std::string& text);
 
-// Throws BadInput at the first step or feature that no engine of the release has, naming the release that brought it;
-// not where the scenario expects just that failure. Precondition: is_known(release).
-void check_release(const Scenario& scenario, const Release& release);
+// Throws BadInput at the first step or feature of the experiment that no engine of the release has, naming the release
+// that brought it; not where the scenario expects just that failure. Precondition: is_known(release).
+void check_release(const Scenario& scenario, const Experiment& experiment, const Release& release);
 
 }  // namespace zero3::sim

@@ -1,4 +1,4 @@
-#include "sim/scenario_model.h"
+#include "sim/scenario/model.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "sim/expectation.h"
+#include "sim/scenario/expectation.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "sim/scenario_model_reader.h"
+#include "sim/scenario/model_reader.h"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "sim/scenario_plan.h"
-#include "sim/scenario_preset_reader.h"
+#include "sim/scenario/plan.h"
+#include "sim/scenario/preset_reader.h"
 
 namespace zero3::sim {
 namespace {

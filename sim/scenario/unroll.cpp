@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/scenario_program.h"
+#include "sim/scenario/program.h"
 
 namespace zero3::sim {
 namespace {
@@ -94,7 +94,8 @@ class Unroller {
                                .grad_enabled = op.grad_enabled,
                                .plan = settle(op.plan, below(place, i), step),
                                .params = op.params,
-                               .modifier_rank = op.modifier_rank});
+                               .modifier_rank = op.modifier_rank,
+                               .overflow = op.overflow});
     }
     program_.push_back(std::move(statement));
   }

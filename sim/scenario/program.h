@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/scenario_model.h"
-#include "sim/yaml_reader.h"
+#include "sim/scenario/model.h"
+#include "sim/scenario/yaml_reader.h"
 
 namespace zero3::sim {
 
@@ -19,6 +19,7 @@ struct StepOp {
   Plan plan = {};
   std::vector<ParamRef> params = {};
   int modifier_rank = -1;
+  bool overflow = false;
 };
 
 struct Step;

@@ -1,4 +1,4 @@
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 #include <algorithm>
 #include <array>
@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "sim/bad_input.h"
-#include "sim/scenario_config.h"
-#include "sim/scenario_model_reader.h"
-#include "sim/yaml_reader.h"
+#include "sim/scenario/config.h"
+#include "sim/scenario/model_reader.h"
+#include "sim/scenario/yaml_reader.h"
 
 namespace zero3::sim {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "coordinator/settings.h"
-#include "sim/yaml_reader.h"
+#include "sim/scenario/yaml_reader.h"
 
 namespace zero3::sim {
 

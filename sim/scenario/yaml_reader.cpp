@@ -1,4 +1,4 @@
-#include "sim/yaml_reader.h"
+#include "sim/scenario/yaml_reader.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,8 +17,8 @@
 #include <yaml-cpp/parser.h>
 
 #include "sim/bad_input.h"
-#include "sim/scenario_number.h"
-#include "sim/scenario_text.h"
+#include "sim/scenario/number.h"
+#include "sim/scenario/text.h"
 
 namespace zero3::sim {
 namespace {

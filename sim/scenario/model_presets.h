@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/scenario_model.h"
+#include "sim/scenario/model.h"
 
 namespace zero3::sim {
 

@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "sim/scenario_model.h"
-#include "sim/scenario_number.h"
-#include "sim/yaml_reader.h"
+#include "sim/scenario/model.h"
+#include "sim/scenario/number.h"
+#include "sim/scenario/yaml_reader.h"
 
 namespace zero3::sim {
 namespace {

@@ -3,7 +3,7 @@
 #include <limits>
 #include <string>
 
-#include "sim/model_presets.h"
+#include "sim/scenario/model_presets.h"
 
 namespace zero3::sim {
 namespace {

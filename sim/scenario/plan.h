@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/scenario_model.h"
-#include "sim/yaml_reader.h"
+#include "sim/scenario/model.h"
+#include "sim/scenario/yaml_reader.h"
 
 namespace zero3::sim {
 

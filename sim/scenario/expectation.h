@@ -9,7 +9,7 @@
 #include "coordinator/param.h"
 #include "coordinator/release.h"
 #include "sim/program.h"
-#include "sim/yaml_reader.h"
+#include "sim/scenario/yaml_reader.h"
 
 namespace zero3::sim {
 

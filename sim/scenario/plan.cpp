@@ -1,10 +1,10 @@
-#include "sim/scenario_plan.h"
+#include "sim/scenario/plan.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "sim/scenario_number.h"
+#include "sim/scenario/number.h"
 
 namespace zero3::sim {
 namespace {

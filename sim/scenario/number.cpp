@@ -1,4 +1,4 @@
-#include "sim/scenario_number.h"
+#include "sim/scenario/number.h"
 
 #include <limits>
 #include <optional>

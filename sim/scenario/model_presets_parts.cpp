@@ -1,4 +1,4 @@
-#include "sim/model_presets_parts.h"
+#include "sim/scenario/model_presets_parts.h"
 
 #include <string>
 #include <vector>

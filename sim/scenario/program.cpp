@@ -1,4 +1,4 @@
-#include "sim/scenario_program.h"
+#include "sim/scenario/program.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/scenario_plan.h"
+#include "sim/scenario/plan.h"
 
 namespace zero3::sim {
 namespace {
@@ -19,10 +19,12 @@ constexpr int64_t kMaxRank = 1'000'000;
 struct Word {
   std::string_view name;
   OpKind kind;
+  bool overflow = false;
 };
 constexpr auto kWords = std::to_array<Word>({
     {"backward", OpKind::kBackward},
     {"step", OpKind::kStep},
+    {"overflowing_step", OpKind::kStep, true},
     {"train_mode", OpKind::kTrain},
     {"eval_mode", OpKind::kEval},
     {"save_16bit_model", OpKind::kSave16bit},
@@ -32,6 +34,7 @@ constexpr auto kWords = std::to_array<Word>({
     {"load_checkpoint", OpKind::kLoadCheckpoint},
     {"empty_partition_cache", OpKind::kEmptyPartitionCache},
     {"offload_states", OpKind::kOffloadStates},
+    {"reload_states", OpKind::kReloadStates},
     {"register_hooks_again", OpKind::kRegisterHooksAgain},
 });
 
@@ -42,7 +45,7 @@ struct Verb {
 };
 const std::vector<Verb>& verbs() {
   static const std::vector<Verb> kVerbs = {
-      {"train", {"engine", "direct"}},
+      {"train", {"engine", "direct", "overflow"}},
       {"forward", {"engine", "direct", "grad"}},
       {"evaluate", {"engine", "direct"}},
       {"gather", {"engine", "modifier_rank", "do"}},
@@ -125,7 +128,8 @@ class ProgramReader {
     const YamlNode& value = *node.find(verb_key->text);
     if (verb == nullptr) {
       if (!value.is_null()) file_.fail(value.place, fmt::format("'{}' takes no value", verb_key->text));
-      step.ops = {{.kind = find_word(verb_key->text)->kind, .engine = read_engine(node)}};
+      const Word* word = find_word(verb_key->text);
+      step.ops = {{.kind = word->kind, .engine = read_engine(node), .overflow = word->overflow}};
       return step;
     }
     read_verb(step, verb->name, node, value);
@@ -172,7 +176,10 @@ class ProgramReader {
     forward.plan = plans_.read(value, engines_[static_cast<size_t>(engine)].setup.root);
     const auto op = [engine](OpKind kind) { return StepOp{.kind = kind, .engine = engine}; };
     if (verb == "train") {
-      step.ops = {op(OpKind::kTrain), std::move(forward), op(OpKind::kBackward), op(OpKind::kStep)};
+      const YamlNode* overflow = node.find("overflow");
+      StepOp update = op(OpKind::kStep);
+      update.overflow = overflow != nullptr && file_.boolean(*overflow, "overflow");
+      step.ops = {op(OpKind::kTrain), std::move(forward), op(OpKind::kBackward), std::move(update)};
     } else if (verb == "evaluate") {
       step.ops = {op(OpKind::kEval), std::move(forward), op(OpKind::kTrain)};
     } else {

@@ -1,4 +1,4 @@
-#include "sim/model_presets.h"
+#include "sim/scenario/model_presets.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/model_presets_parts.h"
+#include "sim/scenario/model_presets_parts.h"
 
 namespace zero3::sim {
 namespace {

@@ -2,7 +2,7 @@
 // Face transformers (4.x), whose class, module and parameter names and registration order these functions follow.
 #include <string>
 
-#include "sim/model_presets_parts.h"
+#include "sim/scenario/model_presets_parts.h"
 
 namespace zero3::sim {
 namespace {

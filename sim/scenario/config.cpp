@@ -1,4 +1,4 @@
-#include "sim/scenario_config.h"
+#include "sim/scenario/config.h"
 
 #include <algorithm>
 #include <array>
@@ -36,7 +36,6 @@ constexpr auto kIgnoredTopKeys = std::to_array<std::string_view>({
     "eigenvalue",
     "elasticity",
     "flops_profiler",
-    "fp16",
     "gradient_clipping",
     "gradient_predivide_factor",
     "graph_harvesting",
@@ -148,7 +147,7 @@ class ConfigReader {
   ScenarioConfig read(const YamlNode& config) {
     file_.map(config, "deepspeed_config", "the keys of ds_config.json");
     std::vector<std::string_view> known(kIgnoredTopKeys.begin(), kIgnoredTopKeys.end());
-    known.insert(known.end(), {kAccumulation, "zero_optimization"});
+    known.insert(known.end(), {kAccumulation, "zero_optimization", "fp16"});
     for (const YamlKey& key : config.keys) {
       const bool misplaced = !contains(known, key.text) && contains(zero_keys(), key.text);
       if (misplaced) {
@@ -162,6 +161,11 @@ class ConfigReader {
       const int64_t count = file_.count(*steps, std::string(kAccumulation), kMaxAccumulation);
       if (count < 1) file_.fail(steps->place, std::string(kAccumulation) + " is 0", "1: no accumulation");
       result_.settings.gradient_accumulation_steps = static_cast<int>(count);
+    }
+    if (const YamlNode* fp16 = config.find("fp16"); fp16 != nullptr && fp16->is_map()) {
+      const YamlNode* enabled = fp16->find("enabled");
+      if (enabled != nullptr) refuse_auto(*enabled, "fp16.enabled");
+      result_.settings.fp16 = enabled != nullptr && file_.boolean(*enabled, "enabled");
     }
     if (const YamlNode* zero = config.find("zero_optimization")) read_zero(*zero);
     return std::move(result_);

@@ -1,8 +1,8 @@
 // Reads the `model` of a scenario file.
 #pragma once
 
-#include "sim/scenario_model.h"
-#include "sim/yaml_reader.h"
+#include "sim/scenario/model.h"
+#include "sim/scenario/yaml_reader.h"
 
 namespace zero3::sim {
 

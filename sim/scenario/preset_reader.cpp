@@ -1,4 +1,4 @@
-#include "sim/scenario_preset_reader.h"
+#include "sim/scenario/preset_reader.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/model_presets.h"
+#include "sim/scenario/model_presets.h"
 
 namespace zero3::sim {
 namespace {

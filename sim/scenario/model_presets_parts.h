@@ -5,8 +5,8 @@
 #include <initializer_list>
 #include <string>
 
-#include "sim/model_presets.h"
-#include "sim/scenario_model.h"
+#include "sim/scenario/model.h"
+#include "sim/scenario/model_presets.h"
 
 namespace zero3::sim {
 

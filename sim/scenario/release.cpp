@@ -1,0 +1,23 @@
+// Which steps and features of a scenario a release does not have.
+#include "sim/release_features.h"
+#include "sim/scenario/scenario.h"
+
+namespace zero3::sim {
+namespace {
+
+Place place_of(const Scenario& scenario, const MissingFeature& missing) {
+  if (missing.where == MissingFeature::Where::kProgram) return missing.place;
+  const bool engines = missing.where == MissingFeature::Where::kEngines;
+  return scenario.file->root().find(engines ? "engines" : "model")->place;
+}
+
+}  // namespace
+
+void check_release(const Scenario& scenario, const Experiment& experiment, const Release& release) {
+  const std::optional<Expectation> expected = scenario.expected_for(release);
+  if (expected && expected->failure == FailureKind::kMissingMethod) return;
+  const std::optional<MissingFeature> missing = first_missing(experiment, release);
+  if (missing) scenario.file->fail(place_of(scenario, *missing), missing->message(release), missing->since);
+}
+
+}  // namespace zero3::sim
