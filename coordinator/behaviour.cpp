@@ -154,6 +154,7 @@ constexpr auto kChanges = std::to_array<Change>({
     {{0, 10, 0}, SET(gather_needs_missing_partition, true), "#3784 (d18aa2c79)"},
     {{0, 10, 2}, SET(prologue_only_if_present, true), "#4171 (6df158733)"},
     {{0, 11, 2}, SET(overflow_checked_in_fp16_only, true), "#4512 (244040c18)"},
+    {{0, 12, 3}, SET(handles_are_grouped, true), "#4647 (b8e166423)"},
     {{0, 13, 0}, SET(leaf_modules, true), "#4966 (96c5a873e)"},
     {{0, 13, 2}, SET(backward_fn_made_once, true), "#4878 (c3cfe96bb)"},
     {{0, 13, 2}, SET(leaf_refuses_gradless_input, true), "#5008 (19e0dc39b)"},

@@ -65,6 +65,7 @@ struct Behaviour {
   // Engine
   bool gathered_singly = true;  // v1 fetch gathers asynchronously param by param
   bool world_one_skips_gather = false;
+  bool handles_are_grouped = false;  // a coalesced gather has one handle a dtype, under a handle of handles
   PreBackwardDedup pre_backward_dedup = PreBackwardDedup::kFlag;
   bool backward_fn_made_once = false;
   bool grads_remaining_initialised_once = false;

@@ -153,8 +153,8 @@ Raised ForwardPass::run_body(const Call& call, Value input, std::vector<Value>& 
   std::span<Param* const> weights = module.own_params;
   std::vector<Param*> with_externals;
   if (!module.used_externals.empty()) {
-    with_externals = module.own_params;
-    with_externals.insert(with_externals.end(), module.used_externals.begin(), module.used_externals.end());
+    with_externals = module.used_externals;
+    with_externals.insert(with_externals.end(), module.own_params.begin(), module.own_params.end());
     weights = with_externals;
   }
   if (!weights.empty() || module.children.empty()) value = op(&module, std::span(&value, 1), weights);

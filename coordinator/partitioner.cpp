@@ -93,9 +93,11 @@ Raised Partitioner::wait(AllGatherHandle& handle) {
             "wait");
       }
       if (coalesced && param->ds_numel == 0 && handle.request >= 0) {
-        return through(raise(FailureKind::kEmptyWeight, "RuntimeError",
-                             "torch.cat(): expected a non-empty list of Tensors", {param}),
-                       "wait");
+        Raised raised = through(raise(FailureKind::kEmptyWeight, "RuntimeError",
+                                      "torch.cat(): expected a non-empty list of Tensors", {param}),
+                                "wait");
+        return runtime_.behaviour.handles_are_grouped ? through(std::move(raised), "wait")
+                                                      : std::move(raised);
       }
       param->ds_status = ZeroParamStatus::kAvailable;
       param->data_is_full = true;

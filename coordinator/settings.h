@@ -13,7 +13,7 @@ struct Settings {
   int64_t param_persistence_threshold_numel = 100'000;  // stage3_param_persistence_threshold
   int64_t model_persistence_threshold_numel = std::numeric_limits<int64_t>::max();
   int gradient_accumulation_steps = 1;
-  bool fp16 = false;                                        // fp16.enabled; else fp32 or bf16
+  bool fp16 = false;                      // fp16.enabled; else fp32 or bf16
   bool log_trace_cache_warnings = false;  // v0.16.4
   bool gather_16bit_weights_on_model_save = false;
 };

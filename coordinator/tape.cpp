@@ -68,7 +68,9 @@ Raised Tape::backward(int root, const Run& run, const Accumulate& accumulate) {
     const int index = ready.top();
     ready.pop();
     if (Raised raised = run(index)) return raised;
-    for (Param* param : weights(index)) {
+    const std::span<Param* const> used = weights(index);  // the last one's gradient comes first
+    for (size_t i = used.size(); i-- > 0;) {
+      Param* param = used[i];
       if (--uses[static_cast<size_t>(param->ds_id)] > 0) continue;
       if (Raised raised = accumulate(*param)) return raised;
     }

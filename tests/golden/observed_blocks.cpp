@@ -53,8 +53,10 @@ void read_header(Block& block) {
     const std::string json = block.header.substr(brace);
     const auto document = nlohmann::json::parse(json);
     block.program = document.at("s");
-    block.experiment = sim::nested_experiment(sim::parse_nested_model(json, block.file), block.program,
-                                              options_of(document.at("cfg")));
+    sim::ShortFormOptions options = options_of(document.at("cfg"));
+    options.ranks = document.value("ranks", 1);
+    block.experiment =
+        sim::nested_experiment(sim::parse_nested_model(json, block.file), block.program, options);
     mark_overflows(split(block.header).at(1), block.file, block.experiment.rank_programs.front());
   } else if (std::regex_match(block.header, match, kFlat)) {
     sim::ShortFormOptions options = options_of(match[2]);
@@ -174,11 +176,14 @@ ComparableError comparable(const std::string& error) {
   return result;
 }
 
-// Without the file of a module that lacks a name, and the files and lines of a traceback within a text.
+// Without the file of a module that lacks a name, and the files and lines of a traceback within a text; torch 2 raises
+// another type where it refuses to concatenate nothing.
 std::string without_places(const std::string& error) {
   static const std::regex kFolder(R"( \(/[^)]*\))");
   static const std::regex kTraceback(R"(\s+At:[\s\S]*)");
-  return std::regex_replace(std::regex_replace(error, kFolder, ""), kTraceback, "");
+  static const std::regex kCat("ValueError: torch.cat");
+  const std::string text = std::regex_replace(std::regex_replace(error, kFolder, ""), kTraceback, "");
+  return std::regex_replace(text, kCat, "RuntimeError: torch.cat");
 }
 
 // A whole error text with each tensor as empty or not, and its ds_summary dicts as a set.
