@@ -105,7 +105,8 @@ TEST(BadRelease, IsShownWithWhatIsKnown) {
                       "0.15.2");
     for (const std::string text :
          {"''", "0.15", "1e3", "-1", "99999999999999999999.0.0", "'> 0.15.2 <'", "0.15.2,"}) {
-      expect_refused(shell("zero3sim " + command + text), command + text);
+      const std::string line = command + text;
+      expect_refused(shell("zero3sim " + line), line);
     }
   }
   for (const std::string text : {"0.15.99", "latest", "all", "'0.15.2 - 0.15.3'"}) {
@@ -165,11 +166,11 @@ TEST(BadOption, IsRefused) {
                                    "--model ''"}) {
     expect_refused(shell("zero3sim try t:ABC " + option), option);
   }
-  const std::string scenario = "scenarios/dynamic-graphs/deepspeed-5828.yaml ";
+  const std::string run = "zero3sim run scenarios/dynamic-graphs/deepspeed-5828.yaml ";
   for (const std::string option :
        {"--ranks 0", "--ranks -1", "--ranks 1000000000", "--seed -1", "--seed x",
         "--seed 18446744073709551616", "--format xml", "--unknown", "--trace ''"}) {
-    expect_refused(shell("zero3sim run " + scenario + option), option);
+    expect_refused(shell(run + option), option);
   }
 }
 
@@ -190,14 +191,14 @@ TEST(BadProgram, MayBeAheadOfItsRelease) {
                     "0.14.5 has no unwrap_model_for_generation", "0.15.0 brought it");
   expect_refused_at(shell("zero3sim try 't:ABC os' --deepspeed 0.15.1"), "program:1:7",
                     "0.15.1 has no offload_states", "0.15.2 brought it");
-  expect_refused_at(shell("zero3sim try 't:ABC w' --deepspeed 0.3.13"), "program:1:7",
-                    "0.3.13 has no", "0.3.14 brought it");
+  expect_refused_at(shell("zero3sim try 't:ABC w' --deepspeed 0.3.13"), "program:1:7", "0.3.13 has no",
+                    "0.3.14 brought it");
 }
 
 class BadFile : public ::testing::Test {
  protected:
   void expect_both_refused(const std::string& name, const std::string& content) {
-    const std::string path = folder_.write(name, content);
+    const std::string path = folder.write(name, content);
     for (const std::string& command : {"run " + shell_quoted(path), "try t:A --model " + shell_quoted(path),
                                        "list " + shell_quoted(path)}) {
       const Outcome outcome = shell("zero3sim " + command);
@@ -205,7 +206,7 @@ class BadFile : public ::testing::Test {
       EXPECT_THAT(outcome.errors, StartsWith(path + ":")) << command;
     }
   }
-  Folder folder_;
+  Folder folder;
 };
 
 TEST_F(BadFile, MayBeAnything) {
@@ -236,34 +237,34 @@ TEST_F(BadFile, MayBeCutShortAnywhere) {
   const std::string until_program = scenario.substr(0, scenario.find("program:"));
   for (size_t length = 1; length < until_program.size(); length += until_program.size() / 12) {
     expect_refused(
-        shell("zero3sim run " + shell_quoted(folder_.write("cut.yaml", scenario.substr(0, length)))),
+        shell("zero3sim run " + shell_quoted(folder.write("cut.yaml", scenario.substr(0, length)))),
         "cut at " + std::to_string(length));
   }
   const std::string model = R"({"model": {"root": {"p": [64], "c": ["A"]}, "A": {"p": [8], "c": []}}})";
   for (size_t length = 0; length < model.size(); length += 3) {
     expect_refused(
-        shell("zero3sim try t:A --model " + shell_quoted(folder_.write("cut.json", model.substr(0, length)))),
+        shell("zero3sim try t:A --model " + shell_quoted(folder.write("cut.json", model.substr(0, length)))),
         "cut at " + std::to_string(length));
   }
-  EXPECT_EQ(shell("zero3sim try t:A --model " + shell_quoted(folder_.write("whole.json", model))).exit_code,
+  EXPECT_EQ(shell("zero3sim try t:A --model " + shell_quoted(folder.write("whole.json", model))).exit_code,
             0);
 }
 
 TEST_F(BadFile, MayBeMissingOrAFolder) {
-  const std::string missing = folder_.path("missing");
+  const std::string missing = folder.path("missing");
   for (const std::string command : {"run ", "list ", "try t:A --model "}) {
     const Outcome outcome = shell("zero3sim " + command + shell_quoted(missing));
     expect_refused(outcome, command);
     EXPECT_THAT(outcome.errors, HasSubstr("No such file or directory")) << command;
   }
-  folder_.write("none/readme.txt", "no scenario here");
+  folder.write("none/readme.txt", "no scenario here");
   for (const std::string command : {"run ", "list "}) {
-    const Outcome outcome = shell("zero3sim " + command + shell_quoted(folder_.path("none")));
+    const Outcome outcome = shell("zero3sim " + command + shell_quoted(folder.path("none")));
     expect_refused(outcome, command);
     EXPECT_THAT(outcome.errors, HasSubstr("no scenario below this folder")) << command;
     EXPECT_THAT(outcome.errors, HasSubstr(".yaml")) << command;
   }
-  expect_refused(shell("zero3sim try t:A --model " + shell_quoted(folder_.path("none"))),
+  expect_refused(shell("zero3sim try t:A --model " + shell_quoted(folder.path("none"))),
                  "a folder as a model");
 }
 
@@ -299,7 +300,7 @@ TEST_F(BadFile, MayBeAModelThatCannotBe) {
            {two + R"("ckpt": ["Q"]})", "unknown module \"Q\""},
            {two + R"("ckpt_reentrant": 1})", "not true or false"},
            {two + R"("no_optimizer": "yes"})", "not true or false"}}) {
-    const std::string path = folder_.write("model.json", bad.json);
+    const std::string path = folder.write("model.json", bad.json);
     const Outcome outcome = shell("zero3sim try t:A --model " + shell_quoted(path));
     expect_refused(outcome, bad.json);
     EXPECT_THAT(outcome.errors, StartsWith(path + ":1:")) << bad.json;
@@ -331,7 +332,7 @@ TEST_F(BadFile, MayBeAScenarioThatCannotBe) {
            {head + "program: [train]\nexpect: [{deepspeed: all, failure: IF, status: LOST}]\n", "LOST"},
            {"zero3sim: 1\nmodel: {children: {A: {params: {w: [-4]}}}}\nprogram: [train]\n", ""},
            {"zero3sim: 1\nmodel: {children: {A: {same_as: A}}}\nprogram: [train]\n", ""}}) {
-    const std::string path = folder_.write("scenario.yaml", bad.json);
+    const std::string path = folder.write("scenario.yaml", bad.json);
     const Outcome outcome = shell("zero3sim run " + shell_quoted(path));
     expect_refused(outcome, bad.json);
     EXPECT_THAT(outcome.errors, StartsWith(path + ":")) << bad.json;
@@ -343,35 +344,34 @@ TEST_F(BadFile, MayBeAScenarioThatCannotBe) {
 class BadTrace : public ::testing::Test {
  protected:
   Outcome try_with(const std::string& trace) {
-    return shell("zero3sim try 't:ABC t:ABC' --trace " + shell_quoted(folder_.path(trace)));
+    return shell("zero3sim try 't:ABC t:ABC' --trace " + shell_quoted(folder.path(trace)));
   }
-  Folder folder_;
+  Folder folder;
 };
 
 TEST_F(BadTrace, IsNotHalfWritten) {
   expect_refused(try_with("missing/trace"), "a missing folder");
-  EXPECT_THAT(folder_.names(), IsEmpty());
-  std::filesystem::create_directory(folder_.path("folder"));
+  EXPECT_THAT(folder.names(), IsEmpty());
+  std::filesystem::create_directory(folder.path("folder"));
   expect_refused(try_with("folder"), "a folder");
-  EXPECT_THAT(folder_.names(), ElementsAre("folder"));
-  EXPECT_TRUE(std::filesystem::is_empty(folder_.path("folder")));
+  EXPECT_THAT(folder.names(), ElementsAre("folder"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path("folder")));
 }
 
 TEST_F(BadTrace, NeedsOneRun) {
   expect_refused(
-      shell("zero3sim try t:ABC --deepspeed '0.15.2, 0.15.3' --trace " + shell_quoted(folder_.path("trace"))),
+      shell("zero3sim try t:ABC --deepspeed '0.15.2, 0.15.3' --trace " + shell_quoted(folder.path("trace"))),
       "two releases");
-  expect_refused(
-      shell("zero3sim run scenarios/dynamic-graphs --trace " + shell_quoted(folder_.path("trace"))),
-      "several files");
-  EXPECT_THAT(folder_.names(), IsEmpty());
+  expect_refused(shell("zero3sim run scenarios/dynamic-graphs --trace " + shell_quoted(folder.path("trace"))),
+                 "several files");
+  EXPECT_THAT(folder.names(), IsEmpty());
 }
 
 // An option that has no effect would be a lie.
 TEST_F(BadTrace, IsWrittenOrRefusedBesideEvents) {
-  const Outcome outcome = shell("zero3sim try t:ABC --events --trace " + shell_quoted(folder_.path("trace")));
+  const Outcome outcome = shell("zero3sim try t:ABC --events --trace " + shell_quoted(folder.path("trace")));
   if (outcome.exit_code == 0) {
-    EXPECT_THAT(folder_.names(), ElementsAre("trace"));
+    EXPECT_THAT(folder.names(), ElementsAre("trace"));
   } else {
     expect_refused(outcome, "--events and --trace");
   }
@@ -379,18 +379,18 @@ TEST_F(BadTrace, IsWrittenOrRefusedBesideEvents) {
 
 // /dev/full as root, in a folder where replacing it does no harm.
 TEST_F(BadTrace, LeavesADeviceADevice) {
-  const std::string device = folder_.path("full");
+  const std::string device = folder.path("full");
   if (shell("mknod " + shell_quoted(device) + " c 1 7").exit_code != 0) GTEST_SKIP() << "mknod needs root";
   expect_refused(try_with("full"), "a full device");
   EXPECT_TRUE(std::filesystem::is_character_file(device));
-  EXPECT_THAT(folder_.names(), ElementsAre("full"));
+  EXPECT_THAT(folder.names(), ElementsAre("full"));
 }
 
 TEST_F(BadTrace, ReplacesAnOldFileOnlyWhenItIsWhole) {
-  folder_.write("trace", "old\n");
+  folder.write("trace", "old\n");
   EXPECT_EQ(try_with("trace").exit_code, 0);
-  EXPECT_THAT(read_file(folder_.path("trace")), StartsWith("{\"format\":\"zero3sim-trace\""));
-  EXPECT_THAT(folder_.names(), ElementsAre("trace"));
+  EXPECT_THAT(read_file(folder.path("trace")), StartsWith("{\"format\":\"zero3sim-trace\""));
+  EXPECT_THAT(folder.names(), ElementsAre("trace"));
 }
 
 }  // namespace

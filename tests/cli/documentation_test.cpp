@@ -1,7 +1,10 @@
 // What the documents show is what the program prints.
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,15 +73,39 @@ TEST(Documentation, ShowsTheRunsOfTheDemo) {
   EXPECT_EQ(shown, runs);
 }
 
+// The anchors that GitHub gives a document's headings.
+std::set<std::string> anchors_of(const std::string& document) {
+  std::set<std::string> anchors;
+  for (const std::string& line : lines_of(document)) {
+    if (!line.starts_with('#')) continue;
+    std::string anchor;
+    for (const char c : line.substr(line.find_first_not_of("# "))) {
+      const auto letter = static_cast<unsigned char>(c);
+      if (std::isalnum(letter) != 0 || c == '-' || c == '_')
+        anchor += static_cast<char>(std::tolower(letter));
+      if (c == ' ') anchor += '-';
+    }
+    anchors.insert(anchor);
+  }
+  return anchors;
+}
+
 TEST(Documentation, LinksOnlyToWhatIsThere) {
-  const std::regex link(R"(\]\(([^)#:]+)(#[^)]*)?\))");
+  const std::regex link(R"(\]\(([^):#]*)#?([^):]*)\))");
   std::vector<std::string> paths = documents();
-  paths.push_back("CONTRIBUTING.md");
+  paths.emplace_back("CONTRIBUTING.md");
   for (const std::string& path : paths) {
     const std::string text = read_file(path);
     for (std::sregex_iterator match(text.begin(), text.end(), link), end; match != end; ++match) {
-      const auto target = std::filesystem::path(path).parent_path() / (*match)[1].str();
+      const std::string name = (*match)[1].str();
+      const std::string anchor = (*match)[2].str();
+      const auto target =
+          name.empty() ? std::filesystem::path(path) : std::filesystem::path(path).parent_path() / name;
       EXPECT_TRUE(std::filesystem::exists(target)) << path << " links to " << target;
+      if (!anchor.empty()) {
+        EXPECT_TRUE(anchors_of(read_file(target.string())).contains(anchor))
+            << path << " links to " << name << "#" << anchor;
+      }
     }
   }
 }

@@ -45,9 +45,9 @@ constexpr const char* kRanksPart =
 class ExitCode : public ::testing::Test {
  protected:
   Outcome run(const std::string& scenario, const std::string& options) {
-    return shell("zero3sim run " + shell_quoted(folder_.write("a.yaml", scenario)) + " " + options);
+    return shell("zero3sim run " + shell_quoted(folder.write("a.yaml", scenario)) + " " + options);
   }
-  Folder folder_;
+  Folder folder;
 };
 
 TEST_F(ExitCode, OfAFailureThatIsExpected) {
@@ -115,11 +115,11 @@ TEST_F(ExitCode, OfAHang) {
 TEST_F(ExitCode, OfSeveralRunsIsTheWorst) {
   // Failures first, then hangs, then what nobody expected: inconclusive is never success.
   const std::string good = shell_quoted(
-      folder_.write("good.yaml", skipped_layer("expect: [{deepspeed: all, outcome: completes}]")));
+      folder.write("good.yaml", skipped_layer("expect: [{deepspeed: all, outcome: completes}]")));
   const std::string bad = shell_quoted(
-      folder_.write("bad.yaml", skipped_layer("expect: [{deepspeed: all, failure: inflight-at-reset}]")));
-  const std::string open = shell_quoted(folder_.write("open.yaml", skipped_layer("")));
-  const std::string hang = shell_quoted(folder_.write("hang.yaml", kRanksPart));
+      folder.write("bad.yaml", skipped_layer("expect: [{deepspeed: all, failure: inflight-at-reset}]")));
+  const std::string open = shell_quoted(folder.write("open.yaml", skipped_layer("")));
+  const std::string hang = shell_quoted(folder.write("hang.yaml", kRanksPart));
   const auto exit_code = [](const std::string& files) {
     return shell("zero3sim run " + files + " --deepspeed 0.15.3").exit_code;
   };
@@ -127,7 +127,7 @@ TEST_F(ExitCode, OfSeveralRunsIsTheWorst) {
   EXPECT_EQ(exit_code(good + " " + open), kInconclusive);
   EXPECT_EQ(exit_code(open + " " + hang + " " + good), kHang);
   EXPECT_EQ(exit_code(hang + " " + bad + " " + good), kNotAsExpected);
-  EXPECT_EQ(exit_code(good + " " + bad + " " + shell_quoted(folder_.path("missing.yaml"))), kBadInput);
+  EXPECT_EQ(exit_code(good + " " + bad + " " + shell_quoted(folder.path("missing.yaml"))), kBadInput);
 }
 
 TEST_F(ExitCode, OfSeveralReleases) {

@@ -103,6 +103,32 @@ TEST(Json, SurvivesAnyText) {
   EXPECT_EQ(report.at("scenario"), "quote \" tab \t \u00e9");
 }
 
+void collect_keys(const json& value, std::set<std::string>& keys) {
+  if (value.is_object()) {
+    for (const auto& [key, inner] : value.items()) {
+      keys.insert(key);
+      if (key != "otherwise") collect_keys(inner, keys);  // its keys are failure kinds
+    }
+  } else if (value.is_array()) {
+    for (const json& inner : value) collect_keys(inner, keys);
+  }
+}
+
+void expect_documented(const std::vector<json>& values, const std::string& path) {
+  std::set<std::string> keys;
+  for (const json& value : values) collect_keys(value, keys);
+  const std::string document = read_file(path);
+  EXPECT_GT(keys.size(), 10U);
+  for (const std::string& key : keys) EXPECT_THAT(document, HasSubstr("`" + key + "`")) << path;
+}
+
+TEST(Json, HasOnlyDocumentedKeys) {
+  expect_documented({parsed(shell("zero3sim run docs/examples/ranks-part.yaml --format json")),
+                     parsed(shell("zero3sim run " + kSkippedLayer + " --deepspeed 0.15.2 --format json")),
+                     parsed(shell("zero3sim try 't:ABC t:ABC f:ABC x' --deepspeed 0.15.2 --format json"))},
+                    "docs/json-report.md");
+}
+
 std::vector<json> trace_of(const std::string& command) {
   const Folder folder;
   shell("zero3sim " + command + " --trace " + shell_quoted(folder.path("trace")));
@@ -148,6 +174,16 @@ TEST(Trace, HoldsOneObjectALine) {
   for (const char* event : {"fetch", "all-gather", "wait", "prefetch", "release", "invalidate", "reset"}) {
     EXPECT_TRUE(seen.contains(event)) << event;
   }
+}
+
+TEST(Trace, HasOnlyDocumentedKeys) {
+  std::vector<json> lines;
+  for (const std::string command :
+       {"run docs/examples/ranks-part.yaml", "try 't:ABC t:ABC t:AC gm:A' --deepspeed 0.15.3 --reuse 100",
+        "try 't:ABC t:ABC t:ABC w' --gas 2 --dup A --deepspeed 0.5.10 --persist 10"}) {
+    for (const json& line : trace_of(command)) lines.push_back(line);
+  }
+  expect_documented(lines, "docs/trace-format.md");
 }
 
 TEST(Trace, HoldsEveryStatementOfEachKindOfRank) {

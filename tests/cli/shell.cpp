@@ -34,7 +34,7 @@ Folder::~Folder() {
 }
 
 std::string Folder::write(const std::string& name, std::string_view content) const {
-  const std::string file = path(name);
+  std::string file = path(name);
   std::filesystem::create_directories(std::filesystem::path(file).parent_path());
   std::ofstream(file, std::ios::binary) << content;
   return file;

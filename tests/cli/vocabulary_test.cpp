@@ -1,0 +1,95 @@
+// Every word that an output can hold, and every word that the command line takes, is in its document.
+#include <initializer_list>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/failure.h"
+#include "sim/report/words.h"
+#include "sim/verdict.h"
+#include "tests/cli/shell.h"
+
+namespace zero3::cli_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The names of all enumerators up to the last one.
+template <class Enum, class Name>
+std::vector<std::string> all(Enum last, Name name) {
+  std::vector<std::string> names;
+  for (int i = 0; i <= static_cast<int>(last); ++i) names.emplace_back(name(static_cast<Enum>(i)));
+  return names;
+}
+
+std::string code_span(const std::string& word) { return "`" + word + "`"; }
+
+TEST(Vocabulary, OfFailures) {
+  const std::string catalogue = read_file("docs/failure-catalogue.md");
+  const std::string scenario_format = read_file("docs/scenario-format.md");
+  for (int i = 0; i <= static_cast<int>(FailureKind::kInternal); ++i) {
+    const auto kind = static_cast<FailureKind>(i);
+    const std::string entry = std::string(name(kind)) + " (" + std::string(code(kind)) + ")";
+    EXPECT_THAT(catalogue, HasSubstr(entry));
+    EXPECT_THAT(scenario_format, HasSubstr(code_span(std::string(name(kind)))));
+  }
+}
+
+TEST(Vocabulary, OfTraces) {
+  const std::string document = read_file("docs/trace-format.md");
+  for (const auto& event : all(EventKind::kExternal, [](auto kind) { return sim::name(kind); }))
+    EXPECT_THAT(document, HasSubstr(code_span(event)));
+  for (const auto& reason : all(Reason::kEvaluating, [](auto kind) { return sim::name(kind); })) {
+    if (reason.empty()) continue;  // an event without a decision
+    EXPECT_THAT(document, HasSubstr(code_span(reason)));
+  }
+}
+
+TEST(Vocabulary, OfVerdicts) {
+  const std::string report = read_file("docs/json-report.md");
+  const std::string readme = read_file("README.md");
+  const std::string help = shell("zero3sim --help").out;
+  const auto row = [](std::initializer_list<std::string_view> parts) {
+    std::string text;
+    for (const std::string_view part : parts) text += part;
+    return text;
+  };
+  for (int i = 0; i <= static_cast<int>(sim::Verdict::kBackendUnavailable); ++i) {
+    const auto verdict = static_cast<sim::Verdict>(i);
+    const std::string code = std::to_string(exit_code(verdict));
+    EXPECT_THAT(report, HasSubstr(row({"| `", name(verdict), "` | ", code, " |"})));
+    EXPECT_THAT(readme, HasSubstr(row({"| ", code, " | ", name(verdict)})));
+    EXPECT_THAT(help, HasSubstr(row({code, " ", name(verdict)})));
+  }
+}
+
+TEST(Vocabulary, OfTheShortForm) {
+  const std::string document = read_file("docs/short-form.md");
+  const std::string refusal = shell("zero3sim try nonsense").errors;
+  const size_t start = refusal.find("tokens are: ");
+  ASSERT_NE(start, std::string::npos) << refusal;
+  std::istringstream tokens(first_line(refusal.substr(start + std::string("tokens are: ").size())));
+  for (std::string token; tokens >> token;) {
+    EXPECT_TRUE(std::regex_search(document, std::regex("\n\\|[^|]*`" + token + "[:`]"))) << token;
+  }
+}
+
+TEST(Vocabulary, OfOptions) {
+  const std::string help = shell("zero3sim try --help").out;
+  const std::string document = read_file("docs/short-form.md");
+  const std::regex option("\n  (?:-h,)?(--[a-z-]+)");
+  size_t options = 0;
+  for (std::sregex_iterator match(help.begin(), help.end(), option), end; match != end; ++match, ++options) {
+    if ((*match)[1] == "--help") continue;
+    EXPECT_THAT(document, HasSubstr("`" + (*match)[1].str()));
+  }
+  EXPECT_GT(options, 10U);
+}
+
+}  // namespace
+}  // namespace zero3::cli_test
