@@ -43,6 +43,7 @@ std::string shape_mismatch(const Param& param, int partitioned_numel) {
 Raised ForwardPass::backward() {
   gradients_.clear();
   empty_gradients_.clear();
+  leaf_gradients_.clear();
   if (loss_.node < 0) return raise(FailureKind::kNoGradient, "RuntimeError", kNoGradFn);
   ++backward_depth_;
   Raised raised = run_tape(loss_.node);
@@ -63,15 +64,12 @@ Raised ForwardPass::accumulate(Param& param) {
     return raise(FailureKind::kEmptyWeight, "RuntimeError",
                  shape_mismatch(param, runtime_.behaviour.partitioned_data_numel), {&param});
   }
-  gradients_.push_back(&param);
-  return on_gradient_ ? on_gradient_(param) : nullptr;
-}
-
-// reduce_leaf_module_grads makes the missing gradients as zeros_like(param), which holds nothing while partitioned.
-void ForwardPass::make_leaf_gradients(const Module& leaf) {
-  for (Param* param : leaf.params()) {
-    if (param->requires_grad && !param->data_is_full) empty_gradients_.push_back(param);
+  if (reduced_with_leaf(param)) {
+    leaf_gradients_.push_back(&param);
+    return nullptr;
   }
+  gradients_.push_back(&param);
+  return on_gradient_ ? through(on_gradient_(param), "reduce_partition_and_remove_grads") : nullptr;
 }
 
 Raised ForwardPass::run_node(int index) {
@@ -80,7 +78,9 @@ Raised ForwardPass::run_node(int index) {
     case NodeKind::kOp: return run_op(index);
     case NodeKind::kPreBackward: return through(run_pre_backward(node), "backward");
     case NodeKind::kPostBackward: return through(run_post_backward(node), "backward");
-    case NodeKind::kLeafGradients: make_leaf_gradients(*node.module); return nullptr;
+    case NodeKind::kLeafInput:
+      return --node.module->leaf_inputs_remaining == 0 ? reduce_leaf_module_grads(*node.module) : nullptr;
+    case NodeKind::kLeafBackward: return reduce_leaf_module_grads(*node.module);
     case NodeKind::kCheckpoint: return recompute_reentrant(index);
   }
   return nullptr;
@@ -89,7 +89,12 @@ Raised ForwardPass::run_node(int index) {
 Raised ForwardPass::run_op(int index) {
   const Node node = tape_.node(index);
   if (!node.saves) return nullptr;
-  if (node.freed) return raise(FailureKind::kNoGradient, "RuntimeError", kSecondBackward);
+  if (node.freed) {
+    Raised raised = raise(FailureKind::kNoGradient, "RuntimeError", kSecondBackward);
+    const bool own_function =
+        runtime_.behaviour.linear_is_wrapped && node.module != nullptr && node.module->type == "Linear";
+    return own_function ? through(std::move(raised), "backward") : std::move(raised);
+  }
   tape_.node(index).freed = true;
   return node.frame >= 0 ? recompute_frame(node.frame) : nullptr;
 }

@@ -20,6 +20,7 @@ enum class ParamTrace { kAtPreHook, kAtPostForward, kAtReset };
 enum class TraceOverrun { kTracingError, kIndexError, kInvalidate };
 enum class PreBackwardDedup { kFlag, kCount };
 enum class PartitionAll { kEndOfBackward, kStartOfStep };
+enum class LeafReduction { kPerParam, kInputHooks, kFullBackwardHook };
 enum class FreeActive { kUnchecked, kAssert, kRuntimeError };
 enum class Availability { kNever, kAtReset, kAtReleaseAll };
 enum class SummaryForm { kBoundMethod, kDicts };
@@ -71,9 +72,8 @@ struct Behaviour {
   bool grads_remaining_initialised_once = false;
   bool backward_needs_train_mode = false;
   bool leaf_modules = false;
-  bool leaf_refuses_gradless_input =
-      false;  // else its gradients are made before it is fetched: leaf_gradients_early
-  bool leaf_gradients_early = false;
+  LeafReduction leaf_reduction = LeafReduction::kPerParam;  // when a leaf module's gradients are reduced
+  bool linear_is_wrapped = false;  // torch.nn.functional.linear is DeepSpeed's own autograd function
   PartitionAll partition_all = PartitionAll::kEndOfBackward;
   bool persistence_inclusive = false;  // numel <= threshold
   bool model_persistence_threshold = false;

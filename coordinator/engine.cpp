@@ -30,8 +30,7 @@ Engine::Engine(Process& process, Module& root, const Behaviour& behaviour, const
       partitioner_(runtime_),
       offload_(process, root, runtime_, partitioner_),
       forward_pass_(process, runtime_, partitioner_) {
-  if (options_.with_optimizer || !behaviour.offload_is_optimizer)
-    forward_pass_.set_on_gradient([this](Param&) { return on_gradient(); });
+  if (options_.with_optimizer || !behaviour.offload_is_optimizer) watch_gradients();
 }
 
 Raised Engine::forward(std::span<const Call> root_children, bool grad_enabled) {
@@ -97,6 +96,12 @@ Raised Engine::backward_without_optimizer() {
                  "backward");
 }
 
+// The optimizer's hooks on gradients.
+void Engine::watch_gradients() {
+  forward_pass_.set_on_gradient([this](Param&) { return on_gradient(); });
+  offload_.register_leaf_hooks();
+}
+
 // reduce_ready_partitions_and_remove_grads: the gradient goes into the bucket, whose buffer may be offloaded.
 Raised Engine::on_gradient() {
   const bool no_buffer = !options_.with_optimizer && runtime_.behaviour.gradient_buffer_needs_optimizer;
@@ -107,24 +112,38 @@ Raised Engine::on_gradient() {
           : no_attribute(kStage3Class, std::string("_") + kStage3Class + "__ipg_bucket_flat_buffer");
   raised = through(std::move(raised), "__add_grad_to_ipg_bucket");
   raised = through(std::move(raised), "reduce_independent_p_g_buckets_and_remove_grads");
-  raised = through(std::move(raised), "reduce_ready_partitions_and_remove_grads");
-  return through(std::move(raised), "reduce_partition_and_remove_grads");
+  return through(std::move(raised), "reduce_ready_partitions_and_remove_grads");
 }
 
 Raised Engine::reduce_gradients() {
   averaged_gradients_ = Averaged::kThere;
-  std::vector<Param*> reduced = forward_pass_.gradients();
-  if (reduced.empty()) return nullptr;
-  std::ranges::sort(reduced, {}, &Param::ds_id);
-  const auto twice = std::ranges::adjacent_find(reduced);
-  if (twice != reduced.end() && runtime_.behaviour.coordinator == Coordinator::kPartitionedParameter) {
-    // A param used inside and outside a region that a reentrant checkpoint runs backward on its own.
-    Raised raised = through(raise(FailureKind::kGradientTwice, "AssertionError", "", {*twice}),
-                            "__reduce_and_partition_ipg_grads");
-    raised = through(std::move(raised), "independent_gradient_partition_epilogue");
-    return through(std::move(raised), "overlapping_partition_gradients_reduce_epilogue");
+  if (forward_pass_.gradients().empty()) return nullptr;
+  if (runtime_.behaviour.coordinator == Coordinator::kPartitionedParameter) {
+    if (Raised raised = check_gradient_bucket()) {
+      raised = through(through(std::move(raised), "__reduce_and_partition_ipg_grads"),
+                       "independent_gradient_partition_epilogue");
+      return through(std::move(raised), "overlapping_partition_gradients_reduce_epilogue");
+    }
   }
   return runtime_.communicator.reduce_scatter(forward_pass_.gradients());
+}
+
+// Every gradient has its param's size, and no param is there twice: a param used inside and outside a region that a
+// reentrant checkpoint runs backward on its own would be. The bucket is taken to be large enough for all.
+Raised Engine::check_gradient_bucket() const {
+  std::vector<Param*> reduced = forward_pass_.gradients();
+  const std::vector<Param*>& empty = forward_pass_.empty_gradients();
+  for (Param* param : reduced) {
+    if (param->ds_numel == 0 || std::ranges::find(empty, param) == empty.end()) continue;
+    return raise(FailureKind::kEmptyWeight, "RuntimeError",
+                 "0 != " + std::to_string(param->ds_numel) +
+                     " Cannot reduce scatter gradients whose size is not same as the params",
+                 {param});
+  }
+  std::ranges::sort(reduced, {}, &Param::ds_id);
+  const auto twice = std::ranges::adjacent_find(reduced);
+  return twice == reduced.end() ? nullptr
+                                : raise(FailureKind::kGradientTwice, "AssertionError", "", {*twice});
 }
 
 Raised Engine::step(bool overflow) {
@@ -312,7 +331,13 @@ void Engine::compare_shapes(const Module& module, const std::string& prefix, std
 
 Raised Engine::empty_partition_cache() {
   if (!runtime_.behaviour.has_empty_partition_cache) return missing_method("empty_partition_cache");
-  return through(offload_.partition_all_parameters(), "empty_partition_cache");
+  return through(optimizer_empty_partition_cache(), "empty_partition_cache");
+}
+
+// Through the optimizer, where there is one, to the offload object.
+Raised Engine::optimizer_empty_partition_cache() {
+  Raised raised = through(offload_.partition_all_parameters(), "empty_partition_cache");
+  return options_.with_optimizer ? through(std::move(raised), "empty_partition_cache") : std::move(raised);
 }
 
 Raised Engine::offload_states() {
@@ -321,7 +346,7 @@ Raised Engine::offload_states() {
     return raise(FailureKind::kMissingMethod, "AssertionError",
                  "Moving states across devices is not supported without an optimizer.");
   }
-  if (Raised raised = empty_partition_cache())
+  if (Raised raised = optimizer_empty_partition_cache())
     return through(through(std::move(raised), "offload_states"), "offload_states");
   if (Raised raised = map_partitions())
     return through(through(std::move(raised), "offload_states"), "offload_states");

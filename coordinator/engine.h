@@ -64,7 +64,10 @@ class Engine {
 
   Raised backward_without_optimizer();
   Raised in_optimizer_backward(Raised raised) const;
+  Raised optimizer_empty_partition_cache();
+  void watch_gradients();
   Raised on_gradient();
+  Raised check_gradient_bucket() const;
   Raised step_without_optimizer();
   Raised check_averaged_gradients();
   Raised map_partitions();

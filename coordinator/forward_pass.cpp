@@ -3,17 +3,6 @@
 #include <algorithm>
 
 namespace zero3 {
-namespace {
-
-constexpr const char* kLeafInputText =
-    "A module cannot be set as a leaf module when it does not have any input tensors that require gradients "
-    "and has "
-    "output tensors that require gradients. This is because the gradient reduction hook will not be called "
-    "in this "
-    "case.";
-
-}  // namespace
-
 Raised ForwardPass::run(std::span<const Call> calls, bool grad_enabled, bool input_requires_grad,
                         bool in_engine) {
   const bool keeps_loss = grad_enabled && in_engine;
@@ -103,28 +92,13 @@ void ForwardPass::count_save() {
 Raised ForwardPass::call_module(const Call& call, Value input, std::vector<Value>& outputs) {
   Module& module = *call.module;
   if (Raised raised = pre_hooks(module, input)) return raised;
+  const bool hooked = module.is_leaf && has_full_backward_hook(module);
+  const bool at_input = hooked && input.requires_grad;
+  if (at_input) input = wrap_leaf(NodeKind::kLeafBackward, module, input);
   if (Raised raised = run_body(call, input, outputs)) return raised;
   if (stopped_) return nullptr;  // an exception left the module: no forward hook runs
   if (Raised raised = forward_hooks(module, outputs)) return raised;
-  return module.is_leaf && on_gradient_ ? check_leaf(module, input, outputs) : nullptr;
-}
-
-// The optimizer's own hooks on a leaf module, whose gradients are reduced when the module's backward is over: nothing
-// tells when that is if no input requires grad.
-Raised ForwardPass::check_leaf(Module& module, const Value& input, std::vector<Value>& outputs) {
-  const auto trainable = [](const Param* param) { return param->requires_grad; };
-  const bool watched = std::ranges::any_of(module.params(), trainable) &&
-                       std::ranges::any_of(outputs, &Value::requires_grad) && !input.requires_grad;
-  if (!watched) return nullptr;
-  if (runtime_.behaviour.leaf_refuses_gradless_input)
-    return through(raise(FailureKind::kLeafInput, "RuntimeError", kLeafInputText), "forward_post_hook");
-  if (!runtime_.behaviour.leaf_gradients_early) return nullptr;
-  for (Value& output : outputs) {
-    if (output.node < 0) continue;
-    const int index = tape_.add({.kind = NodeKind::kLeafGradients, .module = &module});
-    tape_.add_input(output.node);
-    output.node = index;
-  }
+  if (hooked && !at_input) wrap_leaf_outputs(module, outputs);
   return nullptr;
 }
 
@@ -138,6 +112,9 @@ Raised ForwardPass::pre_hooks(Module& module, Value& input) {
       Raised raised = hook.owner->pre_sub_module_forward(module);
       if (backward_depth_ > 0) hook.owner->set_recomputing(false);
       if (raised) return through(std::move(raised), "_pre_forward_module_hook");
+    } else if (hook.kind == Hook::Kind::kLeafInput) {
+      module.leaf_inputs_remaining = input.requires_grad ? 1 : 0;
+      if (input.requires_grad) input = wrap_leaf(NodeKind::kLeafInput, module, input);
     } else {
       input = wrap_post_backward(module, hook.owner, input);
     }
@@ -174,7 +151,7 @@ Raised ForwardPass::run_body(const Call& call, Value input, std::vector<Value>& 
 // computation meets an empty tensor.
 Raised ForwardPass::use_weights(std::span<Param* const> weights) {
   for (Param* param : weights) {
-    if (param->data_is_full || param->ds_numel == 0) continue;
+    if (param->data_is_full) continue;
     if (param->ds_status == ZeroParamStatus::kNotAvailable && in_engine_) {
       Module& running = *process_.forward_module_stack.back();
       running.register_external(param);
@@ -183,6 +160,7 @@ Raised ForwardPass::use_weights(std::span<Param* const> weights) {
         return raised;
       continue;
     }
+    if (param->ds_numel == 0) continue;
     return raise(FailureKind::kEmptyWeight, "RuntimeError",
                  "The size of tensor a (" + std::to_string(param->ds_numel) +
                      ") must match the size of tensor b (0) at non-singleton dimension 0",
@@ -201,6 +179,8 @@ Raised ForwardPass::forward_hooks(Module& module, std::vector<Value>& outputs) {
     } else if (hook.kind == Hook::Kind::kEndOfForward) {
       if (grad_enabled_) continue;
       if (Raised raised = hook.owner->end_of_forward()) return raised;
+    } else if (hook.kind == Hook::Kind::kLeafOutput) {
+      if (Raised raised = check_leaf(module, outputs)) return raised;
     } else {
       for (Value& output : outputs) output = wrap_pre_backward(module, hook.owner, output);
     }

@@ -26,6 +26,8 @@ class ForwardPass {
   Raised backward();
   void set_on_gradient(Tape::Accumulate on_gradient) { on_gradient_ = std::move(on_gradient); }
   const std::vector<Param*>& gradients() const { return gradients_; }
+  // Those among them whose gradient was made while the param was partitioned.
+  const std::vector<Param*>& empty_gradients() const { return empty_gradients_; }
   bool has_loss() const { return loss_.requires_grad; }
   bool in_backward() const { return backward_depth_ > 0; }
 
@@ -55,8 +57,12 @@ class ForwardPass {
   Raised run_post_backward(const Node& node);
   Raised recompute_reentrant(int index);
   Raised recompute_frame(int index);
-  Raised check_leaf(Module& module, const Value& input, std::vector<Value>& outputs);
-  void make_leaf_gradients(const Module& leaf);
+  bool reduced_with_leaf(const Param& param) const;
+  bool has_full_backward_hook(const Module& module) const;
+  Value wrap_leaf(NodeKind kind, Module& module, Value value);
+  void wrap_leaf_outputs(Module& module, std::vector<Value>& outputs);
+  Raised check_leaf(const Module& module, const std::vector<Value>& outputs) const;
+  Raised reduce_leaf_module_grads(const Module& leaf);
   Raised accumulate(Param& param);
   Raised run_tape(int root);
   Raised call_in_frame(const Call& call, Value input, std::vector<Value>& outputs);
@@ -71,6 +77,7 @@ class ForwardPass {
   std::vector<std::pair<Call, Value>> reentrant_;  // by Node::frame of a kCheckpoint node
   std::vector<Param*> gradients_;
   Tape::Accumulate on_gradient_;         // null: nobody reduces gradients
+  std::vector<Param*> leaf_gradients_;   // accumulated or made, of params in leaf modules
   std::vector<Param*> empty_gradients_;  // made while the param was partitioned
   Value loss_;
   bool grad_enabled_ = true;

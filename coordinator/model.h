@@ -26,6 +26,8 @@ struct Hook {
     kPostBackwardWrap,  // pre-forward: wraps inputs so that the module's backward end is seen
     kPostForward,       // forward: release
     kPreBackwardWrap,   // forward: wraps outputs so that the module's backward start is seen
+    kLeafInput,         // pre-forward of a leaf: the optimizer waits for its inputs' gradients
+    kLeafOutput,        // forward of a leaf: it must have such inputs
     kEndOfForward,      // root forward: reset_step when grad is disabled
   };
   Kind kind;
@@ -50,6 +52,7 @@ struct Module {
   int applied_pre_backward_ref_cnt = 0;
   bool pre_backward_done = false;  // v0.3.12-v0.4.3: a flag where later releases count
   int ds_grads_remaining = 0;
+  int leaf_inputs_remaining = 0;
   bool has_grads_remaining = false;              // v0.16.0-v0.16.7: initialised once
   ParameterOffload* pre_bwd_fn_owner = nullptr;  // v0.13.2+: the autograd function is made once a module
   ParameterOffload* post_bwd_fn_owner = nullptr;

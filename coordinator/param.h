@@ -7,6 +7,8 @@
 
 namespace zero3 {
 
+struct Module;
+
 enum class ZeroParamStatus { kNotAvailable, kInflight, kAvailable };
 
 // NOT_AVAILABLE, INFLIGHT, AVAILABLE, as DeepSpeed prints it.
@@ -34,7 +36,8 @@ struct Param {
   int64_t ds_numel = 0;           // elements of the full parameter
   bool requires_grad = true;
   bool ds_persist = false;
-  bool is_external_param = false;  // set when a module returned it as an output
+  const Module* ds_z3_leaf_module = nullptr;  // the leaf module it is below of
+  bool is_external_param = false;             // set when a module returned it as an output
   ZeroParamStatus ds_status = ZeroParamStatus::kNotAvailable;
   ActiveSubModules ds_active_sub_modules;
   int active_count = 0;            // ds_active_sub_modules before v0.6.0

@@ -1,5 +1,7 @@
 #include "coordinator/parameter_offload.h"
 
+#include <algorithm>
+
 #include "coordinator/partitioned_param_coordinator.h"
 #include "coordinator/prefetch_coordinator.h"
 #include "coordinator/summary.h"
@@ -137,7 +139,9 @@ void ParameterOffload::register_module(Module& module) {
   const Behaviour& behaviour = runtime_.behaviour;
   module.ds_id = process_.next_module_id;
   module.ds_recompute_parameters.clear();
-  if (!module.is_leaf) {
+  if (module.is_leaf) {
+    for (Param* param : module.params()) param->ds_z3_leaf_module = &module;
+  } else {
     for (Module* child : module.children) {
       ++process_.next_module_id;
       register_module(*child);
@@ -153,10 +157,23 @@ void ParameterOffload::register_module(Module& module) {
   }
 }
 
+void ParameterOffload::register_leaf_hooks() {
+  if (runtime_.behaviour.leaf_reduction != LeafReduction::kInputHooks) return;
+  for (Module* module : modules_) {
+    const auto reduced_with_it = [module](const Param* param) {
+      return param->requires_grad && param->ds_z3_leaf_module == module;
+    };
+    if (std::ranges::none_of(parameters_, reduced_with_it)) continue;
+    module->forward_pre_hooks.push_back({Hook::Kind::kLeafInput, this});
+    module->forward_hooks.push_back({Hook::Kind::kLeafOutput, this});
+  }
+}
+
 void ParameterOffload::remove_module_hooks() {
   const auto is_module_hook = [this](const Hook& hook) {
-    return hook.owner == this && hook.kind != Hook::Kind::kResetStep &&
-           hook.kind != Hook::Kind::kEndOfForward;
+    const bool stays = hook.kind == Hook::Kind::kResetStep || hook.kind == Hook::Kind::kEndOfForward ||
+                       hook.kind == Hook::Kind::kLeafInput || hook.kind == Hook::Kind::kLeafOutput;
+    return hook.owner == this && !stays;
   };
   for (Module* module : modules_) {
     std::erase_if(module->forward_pre_hooks, is_module_hook);

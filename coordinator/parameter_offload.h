@@ -30,6 +30,8 @@ class ParameterOffload {
 
   // Root and all below it, ids handed out anew: _register_deepspeed_module(root).
   Raised register_module_hooks();
+  // The optimizer's hooks on leaf modules, which stay when the others are removed.
+  void register_leaf_hooks();
   // The hooks of register_module_hooks; the root's reset hooks stay.
   void remove_module_hooks();
 

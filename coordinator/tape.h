@@ -21,11 +21,12 @@ struct Value {
 };
 
 enum class NodeKind {
-  kOp,             // a computation with a module's weights, or an activation
-  kPreBackward,    // DeepSpeed's wrapper around a module's output
-  kPostBackward,   // and around its input
-  kLeafGradients,  // the full backward hook of a leaf module without inputs that require grad
-  kCheckpoint,     // torch.utils.checkpoint with use_reentrant=True
+  kOp,            // a computation with a module's weights, or an activation
+  kPreBackward,   // DeepSpeed's wrapper around a module's output
+  kPostBackward,  // and around its input
+  kLeafInput,     // a hook on the gradient of a leaf module's input
+  kLeafBackward,  // the full backward hook of a leaf module
+  kCheckpoint,    // torch.utils.checkpoint with use_reentrant=True
 };
 
 struct Node {
