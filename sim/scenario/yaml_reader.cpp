@@ -244,10 +244,14 @@ std::string read_text_file(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) throw BadInput(path, "", Place{}, "cannot be read: " + std::generic_category().message(errno));
-  std::string text(kMaxFileBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  text.shrink_to_fit();
+  constexpr size_t kPartBytes = 16 * 1024;
+  std::string text;
+  while (file && text.size() <= kMaxFileBytes) {  // one byte more than allowed is enough to say so
+    const size_t size = text.size();
+    text.resize(size + kPartBytes);
+    file.read(text.data() + size, kPartBytes);
+    text.resize(size + static_cast<size_t>(file.gcount()));
+  }
   return text;
 }
 
