@@ -145,8 +145,11 @@ Raised PrefetchCoordinator::release_sub_module(Module& module) {
       const Reason reason = param->active_count != 0 ? Reason::kStillActive
                             : keep                   ? Reason::kReusedSoon
                                                      : Reason::kPersists;
-      runtime_.emit(
-          {.kind = EventKind::kKeep, .reason = reason, .module = &module, .params = std::span(&param, 1)});
+      runtime_.emit({.kind = EventKind::kKeep,
+                     .reason = reason,
+                     .module = &module,
+                     .params = std::span(&param, 1),
+                     .value = -1});
     }
   }
   return nullptr;

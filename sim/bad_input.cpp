@@ -17,7 +17,8 @@ std::string line_of(const std::string& text, int number) {
   return line;
 }
 
-// Printable ASCII as it is, tabs as one space, every other byte as '?', so that the caret stands under its column.
+// Printable ASCII as it is, tabs as one space, every other byte as '?': a caret stands under its column, and no byte of
+// a hostile file reaches the terminal.
 std::string printable(std::string line) {
   for (char& c : line) {
     if (c == '\t') c = ' ';
@@ -30,7 +31,7 @@ std::string render(const std::string& source, const std::string& text, Place pla
                    const std::string& message, const std::string& advice) {
   std::string out = source;
   if (place.line > 0) out += fmt::format(":{}:{}", place.line, place.column);
-  out += ": error: " + message;
+  out += ": error: " + printable(message);
   if (place.line > 0 && !text.empty()) {
     const std::string line = printable(line_of(text, place.line));
     const auto column = static_cast<size_t>(place.column > 0 ? place.column - 1 : 0);

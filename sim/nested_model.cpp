@@ -34,7 +34,7 @@ class NestedReader {
 
   NestedModel read() {
     if (text_.size() > kMaxBytes)
-      throw BadInput(fmt::format("{}: larger than {} MiB", source_, kMaxBytes >> 20U));
+      throw BadInput(source_, "", Place{}, fmt::format("larger than {} MiB", kMaxBytes >> 20U));
     check_depth();
     const ordered_json document = parse();
     if (!document.is_object() || !document.contains("model") || !document["model"].is_object()) {

@@ -32,8 +32,14 @@ class Reader {
   }
 
  private:
+  Place place_of(size_t at) const {
+    const std::string_view before = text_.substr(0, std::min(at, text_.size()));
+    const size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+    return {1 + static_cast<int>(std::ranges::count(before, '\n')), static_cast<int>(at - line_start) + 1};
+  }
+
   [[noreturn]] void fail(size_t at, const std::string& message, const std::string& advice = "") const {
-    throw BadInput(source_, std::string(text_), Place{1, static_cast<int>(at) + 1}, message, advice);
+    throw BadInput(source_, std::string(text_), place_of(at), message, advice);
   }
 
   void skip_spaces() {
@@ -50,7 +56,7 @@ class Reader {
     const size_t colon = token.find(':');
     const std::string verb(token.substr(0, colon));
     position_ = colon == std::string_view::npos ? end_ : start_ + colon + 1;
-    Statement statement{std::string(token), Place{1, static_cast<int>(start_) + 1}, {}};
+    Statement statement{std::string(token), place_of(start_), {}};
     statement.ops = make_ops(verb, colon != std::string_view::npos);
     if (position_ != end_) fail(position_, fmt::format("unexpected '{}' in '{}'", text_[position_], token));
     position_ = end_;

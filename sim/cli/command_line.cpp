@@ -1,6 +1,8 @@
 // The one file that knows CLI11: every option with its help and its limits.
 #include "sim/cli/command_line.h"
 
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -14,6 +16,7 @@
 namespace zero3::sim::cli {
 namespace {
 
+constexpr const char* kVersion = "0.1.0";
 constexpr int kMaxRanks = 4096;
 constexpr int kMaxAccumulation = 1 << 20;
 constexpr int64_t kMaxNumel = int64_t{1} << 62;
@@ -22,20 +25,39 @@ constexpr const char* kReleasesHelp =
 
 using Command = std::function<Verdict()>;
 
+// "" if the word is fit, else why not: CLI11's form of a check.
+std::string check_filled(std::string& word) { return word.empty() ? "must not be empty" : ""; }
+
+std::string check_seed(std::string& word) {
+  uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), seed);
+  const bool whole = error == std::errc{} && end == word.data() + word.size() && !word.empty();
+  return whole ? "" : "'" + word + "' is not a whole number from 0 to 2^64 - 1";
+}
+
+const CLI::Validator kFilled(check_filled, "");
+const CLI::Validator kSeed(check_seed, "");
+
 void add_output_options(CLI::App& command, Format& format, std::string& trace) {
-  const std::map<std::string, Format> formats = {{"text", Format::kText}, {"json", Format::kJson}};
-  command.add_option("--format", format, "text or json")->transform(CLI::CheckedTransformer(formats));
-  command.add_option("--trace", trace, "Write every event to this file (docs/trace-format.md)");
+  command
+      .add_option_function<std::string>(
+          "--format",
+          [&format](const std::string& word) { format = word == "json" ? Format::kJson : Format::kText; },
+          "text or json (default: text)")
+      ->check(CLI::IsMember({"text", "json"}).description(""));
+  command.add_option("--trace", trace, "Write every event to this file (docs/trace-format.md)")
+      ->check(kFilled);
 }
 
 void add_run(CLI::App& app, RunArguments& arguments, Command& chosen) {
   CLI::App* command = app.add_subcommand("run", "Run scenario files on the models of DeepSpeed releases");
   command->add_option("files", arguments.paths, "Scenario files, or folders of them")->required();
-  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp);
+  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(kFilled);
   command->add_option("--ranks", arguments.ranks, "World size (default: the scenario's)")
       ->check(CLI::Range(1, kMaxRanks));
   CLI::Option* seed = command->add_option(
       "--seed", arguments.seed, "Seed of the program's choices and of hash order (default: the scenario's)");
+  seed->check(kSeed);
   add_output_options(*command, arguments.format, arguments.trace);
   command->callback([&arguments, &chosen, seed] {
     arguments.seed_given = seed->count() > 0;
@@ -47,7 +69,7 @@ void add_try(CLI::App& app, TryArguments& arguments, Command& chosen) {
   ShortFormOptions& options = arguments.options;
   CLI::App* command = app.add_subcommand("try", "Run a program in the short form: \"t:ABC t:ABC t:AC\"");
   command->add_option("program", arguments.program, "Tokens, see docs/short-form.md")->required();
-  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp);
+  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(kFilled);
   const auto size = [command](const char* name, int64_t& value, const char* help) {
     command->add_option(name, value, help)->check(CLI::Range(int64_t{0}, kMaxNumel))->capture_default_str();
   };
@@ -62,16 +84,21 @@ void add_try(CLI::App& app, TryArguments& arguments, Command& chosen) {
   command
       ->add_option("--input-grad", options.input_requires_grad, "1: the model's input requires grad, 0: not")
       ->capture_default_str();
-  command->add_option("--dup", options.dup,
-                      "This module is also registered under a second, never-called parent");
-  command->add_flag("!--no-optimizer", options.with_optimizer, "An engine without optimizer");
+  command
+      ->add_option("--dup", options.dup, "This module is also registered under a second, never-called parent")
+      ->check(kFilled);
+  command->add_flag_callback(
+      "--no-optimizer", [&options] { options.with_optimizer = false; }, "An engine without optimizer");
   command->add_flag("--log-trace-cache-warnings", options.log_trace_cache_warnings,
                     "log_trace_cache_warnings (v0.16.4 and later)");
-  command->add_option("--model", arguments.model, "A nested model, as JSON (docs/short-form.md)");
+  command->add_option("--model", arguments.model, "A nested model, as JSON (docs/short-form.md)")
+      ->check(kFilled);
   command->add_option("--ranks", options.ranks, "World size")
       ->check(CLI::Range(1, kMaxRanks))
       ->capture_default_str();
-  command->add_option("--seed", arguments.seed, "Seed of hash order; 0: by ds_id")->capture_default_str();
+  command->add_option("--seed", arguments.seed, "Seed of hash order; 0: by ds_id")
+      ->check(kSeed)
+      ->capture_default_str();
   command->add_flag("--events", arguments.events, "Print every event, in the notation of the recorded runs");
   add_output_options(*command, arguments.format, arguments.trace);
   command->callback([&arguments, &chosen] { chosen = [&arguments] { return try_program(arguments); }; });
@@ -95,7 +122,8 @@ int run_command_line(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 as expected, 1 not as expected, 2 bad input, 3 hang, 4 inconclusive, 5 backend "
       "unavailable.");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  app.set_version_flag("--version", std::string("zero3sim ") + kVersion);
   RunArguments run;
   TryArguments short_form;
   std::vector<std::string> listed = {"scenarios"};
@@ -111,6 +139,7 @@ int run_command_line(int argc, char** argv) {
   releases->callback([&] { chosen = [&] { return show_releases(release); }; });
   try {
     app.parse(argc, argv);
+    if (!chosen) throw BadInput("no command", "one of: run, try, list, releases; see zero3sim --help");
     return exit_code(chosen());
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error);

@@ -16,10 +16,11 @@ std::vector<Release> chosen_releases(const std::string& text) {
   return parse_releases(text, "--deepspeed");
 }
 
-Release chosen_release(const std::string& text) {
-  const std::vector<Release> releases = chosen_releases(text);
+Release chosen_release(const std::string& text, const std::string& source) {
+  const std::vector<Release> releases =
+      text.empty() ? std::vector{known_releases().back()} : parse_releases(text, source);
   if (releases.size() == 1) return releases.front();
-  throw BadInput("--deepspeed", text, Place{1, 1}, "one release is needed here", "for example 0.15.2");
+  throw BadInput(source, text, Place{1, 1}, "one release is needed here", "for example 0.15.2");
 }
 
 std::vector<std::string> scenario_files(const std::vector<std::string>& paths) {

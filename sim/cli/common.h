@@ -12,7 +12,8 @@ namespace zero3::sim::cli {
 
 // --deepspeed; empty: the newest. Throws BadInput.
 std::vector<Release> chosen_releases(const std::string& text);
-Release chosen_release(const std::string& text);
+// One release, under the name `source` in errors.
+Release chosen_release(const std::string& text, const std::string& source);
 
 // Files as given; for a folder, every *.yaml below it, sorted. Throws BadInput if there is none.
 std::vector<std::string> scenario_files(const std::vector<std::string>& paths);

@@ -56,7 +56,7 @@ std::string flags(const Release& release) {
 }  // namespace
 
 Verdict show_releases(const std::string& release) {
-  print(release.empty() ? eras() : flags(chosen_release(release)));
+  print(release.empty() ? eras() : flags(chosen_release(release, "release")));
   return Verdict::kAsExpected;
 }
 

@@ -4,6 +4,7 @@
 #include "sim/bad_input.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/common.h"
+#include "sim/release_selection.h"
 #include "sim/report/run_report.h"
 #include "sim/report/trace_file.h"
 #include "sim/scenario/scenario.h"
@@ -34,39 +35,81 @@ void judge(RunReport& report, const Scenario& scenario) {
   }
   report.expected = expected->failure ? std::string(name(*expected->failure)) : "to complete";
   report.difference = difference(*expected, ending_of(report));
+  if (report.difference.empty() && !expected->failure && !report.result.corruptions.empty()) {
+    report.difference = "expected completes, got wrong data without an error";
+  }
   report.verdict = report.difference.empty() ? Verdict::kAsExpected
                    : hangs                   ? Verdict::kHang
                                              : Verdict::kNotAsExpected;
 }
 
-RunReport run_one(const Scenario& scenario, const Release& release, const RunArguments& arguments) {
-  const int ranks = arguments.ranks > 0 ? arguments.ranks : scenario.ranks;
-  const uint64_t seed = arguments.seed_given ? arguments.seed : scenario.seed;
-  RunRequest request{scenario.name, scenario.title, release, seed, ""};
-  request.reproduce = fmt::format("zero3sim run {} --deepspeed {} --ranks {} --seed {}",
-                                  shell_word(scenario.path), release.text(), ranks, seed);
-  const Experiment experiment = scenario.experiment(ranks, seed);
-  check_release(scenario, experiment, release);
-  RunReport report = make_report(experiment, request);
-  judge(report, scenario);
-  return report;
-}
+// One scenario on the releases asked for. Where several are asked for, one that has not all the scenario uses is passed
+// over and named.
+class ScenarioRuns {
+ public:
+  ScenarioRuns(const Scenario& scenario, const RunArguments& arguments)
+      : scenario_(scenario),
+        ranks_(arguments.ranks > 0 ? arguments.ranks : scenario.ranks),
+        seed_(arguments.seed_given ? arguments.seed : scenario.seed),
+        experiment_(scenario.experiment(ranks_, seed_)),
+        sweep_(sweep_releases(experiment_, seed_)) {}
+
+  RunReport run(const Release& release) const {
+    check_release(scenario_, experiment_, release);
+    const std::string title = scenario_.title == scenario_.name ? "" : scenario_.title;
+    RunReport report =
+        make_report(experiment_, {scenario_.name, title, release, seed_, reproduce(release)}, sweep_);
+    judge(report, scenario_);
+    return report;
+  }
+
+  bool can_run(const Release& release) const {
+    try {
+      check_release(scenario_, experiment_, release);
+      return true;
+    } catch (const BadInput&) {
+      return false;
+    }
+  }
+
+ private:
+  std::string reproduce(const Release& release) const {
+    return fmt::format("zero3sim run {} --deepspeed {} --ranks {} --seed {}", shell_word(scenario_.path),
+                       release.text(), ranks_, seed_);
+  }
+
+  const Scenario& scenario_;
+  int ranks_;
+  uint64_t seed_;
+  Experiment experiment_;
+  ReleaseSweep sweep_;
+};
 
 }  // namespace
 
 Verdict run_scenarios(const RunArguments& arguments) {
   const std::vector<Release> releases = chosen_releases(arguments.deepspeed);
   std::vector<RunReport> reports;
+  std::string passed_over;
   for (const std::string& file : scenario_files(arguments.paths)) {
     const Scenario scenario = load_scenario(file);
-    for (const Release& release : releases) reports.push_back(run_one(scenario, release, arguments));
+    const ScenarioRuns runs(scenario, arguments);
+    std::vector<Release> lacking;
+    for (const Release& release : releases) {
+      if (releases.size() > 1 && !runs.can_run(release)) {
+        lacking.push_back(release);
+      } else {
+        reports.push_back(runs.run(release));
+      }
+    }
+    if (!lacking.empty()) passed_over += fmt::format("\n{} cannot run on {}\n", scenario.name, fold(lacking));
   }
   if (!arguments.trace.empty()) {
     if (reports.size() != 1)
       throw BadInput("--trace takes one scenario on one release", "name one file and one --deepspeed");
     write_trace(reports.front(), arguments.trace);
   }
-  print(formatted(reports, arguments.format));
+  print(formatted(reports, arguments.format) + (arguments.format == Format::kText ? passed_over : ""));
   return overall(reports);
 }
 

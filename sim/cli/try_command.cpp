@@ -70,7 +70,7 @@ class EventLines final : public RankWatcher {
 };
 
 Verdict verdict_of(const SimulationResult& result) {
-  if (!result.failed()) return Verdict::kAsExpected;
+  if (!result.failed()) return result.corruptions.empty() ? Verdict::kAsExpected : Verdict::kNotAsExpected;
   const RankFailure& failure = *result.ranks[static_cast<size_t>(result.first_failed_rank)].failure;
   return failure.kind == FailureKind::kHang ? Verdict::kHang : Verdict::kNotAsExpected;
 }
@@ -91,6 +91,10 @@ Verdict print_events(const TryArguments& arguments, const Experiment& experiment
 Verdict try_program(const TryArguments& arguments) {
   const Experiment experiment = experiment_of(arguments);
   const std::vector<Release> releases = chosen_releases(arguments.deepspeed);
+  if (arguments.events && (!arguments.trace.empty() || arguments.format == Format::kJson)) {
+    throw BadInput("--events prints its own lines", "leave out --trace and --format, or --events");
+  }
+  const ReleaseSweep sweep = arguments.events ? ReleaseSweep{} : sweep_releases(experiment, arguments.seed);
   std::vector<RunReport> reports;
   for (const Release& release : releases) {
     if (const auto missing = first_missing(experiment, release)) {
@@ -99,11 +103,13 @@ Verdict try_program(const TryArguments& arguments) {
     }
     if (arguments.events) continue;
     reports.push_back(make_report(
-        experiment, {arguments.program, "", release, arguments.seed, reproduce_line(arguments, release)}));
+        experiment, {arguments.program, "", release, arguments.seed, reproduce_line(arguments, release)},
+        sweep));
     reports.back().expected = "to complete";
     reports.back().verdict = verdict_of(reports.back().result);
   }
-  if (arguments.events) return print_events(arguments, experiment, chosen_release(arguments.deepspeed));
+  if (arguments.events)
+    return print_events(arguments, experiment, chosen_release(arguments.deepspeed, "--deepspeed"));
   if (!arguments.trace.empty()) {
     if (reports.size() != 1) throw BadInput("--trace takes one release", "name one with --deepspeed");
     write_trace(reports.front(), arguments.trace);

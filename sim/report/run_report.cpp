@@ -8,30 +8,17 @@
 namespace zero3::sim {
 namespace {
 
-AlikeReleases compare_releases(const Experiment& experiment, const SimulationResult& result, uint64_t seed) {
+AlikeReleases compare_releases(const ReleaseSweep& sweep, const RankFailure* own) {
   AlikeReleases alike;
-  const auto failure_of = [](const SimulationResult& run) -> const RankFailure* {
-    if (!run.failed()) return nullptr;
-    return &*run.ranks[static_cast<size_t>(run.first_failed_rank)].failure;
-  };
-  const RankFailure* own = failure_of(result);
-  SimulationResult other;
-  size_t changes_simulated = 0;  // a release that changed nothing does what the one before it did
-  for (const Release& release : known_releases()) {
-    if (first_missing(experiment, release)) {
-      alike.lacking.push_back(release);
-      continue;
-    }
-    const size_t changes = changes_until(release).size();
-    if (changes != changes_simulated) other = simulate(experiment, {release, seed, {}});
-    changes_simulated = changes;
-    const RankFailure* failure = failure_of(other);
-    if (failure == nullptr) {
-      alike.completes.push_back(release);
-    } else if (own != nullptr && failure->kind == own->kind && failure->statement == own->statement) {
-      alike.alike.push_back(release);
+  for (const ReleaseSweep::Outcome& outcome : sweep.outcomes) {
+    if (outcome.lacking) {
+      alike.lacking.push_back(outcome.release);
+    } else if (!outcome.failure) {
+      alike.completes.push_back(outcome.release);
+    } else if (own != nullptr && *outcome.failure == own->kind && outcome.statement == own->statement) {
+      alike.alike.push_back(outcome.release);
     } else {
-      alike.otherwise[std::string(name(failure->kind))].push_back(release);
+      alike.otherwise[std::string(name(*outcome.failure))].push_back(outcome.release);
     }
   }
   return alike;
@@ -44,7 +31,33 @@ const Recording& RunReport::recording_of(int rank) const {
   return found == recordings.end() ? recordings.front() : *found;
 }
 
-RunReport make_report(const Experiment& experiment, const RunRequest& request) {
+ReleaseSweep sweep_releases(const Experiment& experiment, uint64_t seed) {
+  ReleaseSweep sweep;
+  ReleaseSweep::Outcome outcome;
+  size_t changes_simulated = 0;  // a release that changed nothing does what the one before it did
+  for (const Release& release : known_releases()) {
+    if (first_missing(experiment, release)) {
+      sweep.outcomes.push_back({.release = release, .lacking = true, .failure = std::nullopt});
+      continue;
+    }
+    const size_t changes = changes_until(release).size();
+    if (changes != changes_simulated) {
+      const SimulationResult result = simulate(experiment, {release, seed, {}});
+      outcome = {};
+      if (result.failed()) {
+        const RankFailure& failure = *result.ranks[static_cast<size_t>(result.first_failed_rank)].failure;
+        outcome.failure = failure.kind;
+        outcome.statement = failure.statement;
+      }
+    }
+    changes_simulated = changes;
+    outcome.release = release;
+    sweep.outcomes.push_back(outcome);
+  }
+  return sweep;
+}
+
+RunReport make_report(const Experiment& experiment, const RunRequest& request, const ReleaseSweep& sweep) {
   RunReport report;
   report.scenario = request.scenario;
   report.title = request.title;
@@ -65,7 +78,7 @@ RunReport make_report(const Experiment& experiment, const RunRequest& request) {
     auto& texts = report.statements.emplace_back();
     for (const Statement& statement : program) texts.push_back(statement.text);
   }
-  report.releases = compare_releases(experiment, report.result, request.seed);
+  report.releases = compare_releases(sweep, report.failure());
   return report;
 }
 

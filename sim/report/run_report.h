@@ -14,6 +14,19 @@
 
 namespace zero3::sim {
 
+// What one experiment does on every known release.
+struct ReleaseSweep {
+  struct Outcome {
+    Release release;
+    bool lacking = false;                // it has not everything that the program uses
+    std::optional<FailureKind> failure;  // none: completes
+    size_t statement = 0;
+  };
+  std::vector<Outcome> outcomes;  // oldest release first
+};
+
+ReleaseSweep sweep_releases(const Experiment& experiment, uint64_t seed);
+
 // Releases by what the same program does on them.
 struct AlikeReleases {
   std::vector<Release> alike;  // the same kind of failure at the same step
@@ -51,8 +64,9 @@ struct RunRequest {
   std::string reproduce;
 };
 
-// Runs the experiment on its release and on every other one. Verdict and expectation are the caller's to set.
-RunReport make_report(const Experiment& experiment, const RunRequest& request);
+// Runs the experiment on its release; `sweep` is of the same experiment and seed. Verdict and expectation are the
+// caller's to set.
+RunReport make_report(const Experiment& experiment, const RunRequest& request, const ReleaseSweep& sweep);
 
 std::string text_report(const RunReport& report);
 // Pretty-printed, one object, newline at the end.

@@ -144,7 +144,10 @@ class Story {
         text += fmt::format("the prefetcher passed its use at step id {}", event.step);
         break;
       case Reason::kReusedSoon: text += "it is used again within max_reuse_distance"; break;
-      case Reason::kStillActive: text += fmt::format("module {} still uses it", event.value); break;
+      case Reason::kStillActive:
+        text += event.value < 0 ? "another module still uses it"
+                                : fmt::format("module {} still uses it", event.value);
+        break;
       case Reason::kIsExternal: text += "it is an external param"; break;
       default: return;
     }

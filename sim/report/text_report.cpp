@@ -96,7 +96,7 @@ std::string text_report(const RunReport& report) {
   out += fmt::format(" ({})\n", name(report.verdict));
   if (!report.title.empty()) out += fmt::format("  {}\n", report.title);
   if (!report.difference.empty()) {
-    out += indented(fmt::format("expected {}: {}", report.expected, report.difference), "  ") + "\n";
+    out += indented(report.difference, "  ") + "\n";
   }
   for (const Recording& recording : report.recordings) {
     for (const RecordedEvent& event : recording.events) {

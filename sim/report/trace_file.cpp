@@ -47,7 +47,7 @@ ordered_json event_json(const Recording& recording, const RecordedEvent& event) 
     out["expected_module_id"] = event.value;
     out["trace_length"] = event.limit;
   }
-  if (event.kind == EventKind::kKeep && event.reason == Reason::kStillActive)
+  if (event.kind == EventKind::kKeep && event.reason == Reason::kStillActive && event.value >= 0)
     out["active_module_id"] = event.value;
   if (!event.text.empty()) out["text"] = event.text;
   return out;
@@ -93,12 +93,18 @@ std::string trace_text(const RunReport& report) {
 }
 
 void write_trace(const RunReport& report, const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw BadInput(fmt::format("cannot write the trace {}: it is there and no regular file", path),
+                   "nothing was written");
+  }
   const std::string partial = path + ".partial";
   const std::string text = trace_text(report);
   std::ofstream file(partial, std::ios::binary);
   file.write(text.data(), static_cast<std::streamsize>(text.size()));
   file.close();
-  std::error_code error;
+  error.clear();
   if (file) std::filesystem::rename(partial, path, error);
   if (file && !error) return;
   const std::string reason = error ? error.message() : std::strerror(errno);

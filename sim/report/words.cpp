@@ -83,7 +83,10 @@ std::string_view rule_of(FailureKind kind) {
       return "a param that a module still counts as in use cannot be freed: that module's release never came";
     case FailureKind::kEvalBackward:
       return "this release's backward hooks refuse a module in evaluation mode";
-    case FailureKind::kIndexError: return "the program runs more modules than the recorded trace has";
+    case FailureKind::kIndexError:
+      return "the program and the recorded trace have parted: more modules run than were recorded, or their "
+             "ids "
+             "changed when hooks were registered again";
     case FailureKind::kNestedGather:
       return "this release allows one GatheredParameters context a param at a time";
     case FailureKind::kDisagreement:

@@ -174,7 +174,8 @@ TEST(ScenarioProgram, NamedPlansMayNameOthers) {
 TEST(ScenarioProgram, AStepThatTheReleaseDoesNotHave) {
   const auto check = [](const std::string& program, const char* release) -> std::string {
     try {
-      check_release(scenario(kNested + program), *Release::parse(release));
+      const Scenario checked = scenario(kNested + program);
+      check_release(checked, checked.experiment(), *Release::parse(release));
     } catch (const BadInput& error) {
       return error.what();
     }
