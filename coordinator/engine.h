@@ -1,8 +1,8 @@
 // DeepSpeedEngine with ZeRO stage 3 on one rank: what a training script calls, with each release's own order of resets,
 // prologues and partitions.
 //
-// Every call hands back what it would raise. After a failure the state is what the exception left; calling on is allowed
-// and does what a script that caught it would see.
+// Every call hands back what it would raise. After a failure the state is what the exception left; calling on is
+// allowed and does what a script that caught it would see.
 #pragma once
 
 #include <span>

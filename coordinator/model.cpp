@@ -27,7 +27,7 @@ class OrderedSet {
 
  private:
   std::vector<T*> items_;
-  std::set<const T*> seen_;
+  std::set<const T*> seen_;  // never iterated
 };
 
 void walk(Module& module, OrderedSet<Module>& seen) {

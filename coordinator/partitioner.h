@@ -1,7 +1,7 @@
 // Gathering and partitioning of params: what zero.Init puts on every Parameter (partition_parameters.py).
 //
-// Launching sets INFLIGHT, waiting AVAILABLE, partitioning NOT_AVAILABLE. A coalesced handle flips all its params at the
-// first wait.
+// Launching sets INFLIGHT, waiting AVAILABLE, partitioning NOT_AVAILABLE. A coalesced handle flips all its params at
+// the first wait.
 #pragma once
 
 #include <deque>

@@ -1,7 +1,8 @@
 // Which of a module's params its release may partition, once the trace is complete: __params_to_release.
 //
-// DeepSpeed caches the answer per (module, step id) for the coordinator's life, through invalidations and re-recordings,
-// and from v0.19.3 adds a module's recompute params to the very set it cached. Both are kept: they decide outcomes.
+// DeepSpeed caches the answer per (module, step id) for the coordinator's life, through invalidations and
+// re-recordings, and from v0.19.3 adds a module's recompute params to the very set it cached. Both are kept: they
+// decide outcomes.
 #pragma once
 
 #include <cstdint>

@@ -59,7 +59,8 @@ class Tape {
   Raised backward(int root, const Run& run, const Accumulate& accumulate);
 
  private:
-  // A node's inputs and weights end where those of the next node begin. Kept apart so that adding a node rarely allocates.
+  // A node's inputs and weights end where those of the next node begin. Kept apart so that adding a node rarely
+  // allocates.
   struct Ends {
     size_t inputs = 0;
     size_t weights = 0;

@@ -38,7 +38,8 @@ class ObservedLog final : public Observer {
 
 // "A=N B=I C=A* D=N"
 std::string statuses_text(std::span<Param* const> params, Naming naming, const Behaviour& behaviour);
-// A failure's text with each ds_summary shortened to its first two and last keys, tensors to "tensor(...)", on one line.
+// A failure's text with each ds_summary shortened to its first two and last keys, tensors to "tensor(...)", on one
+// line.
 std::string shortened_text(const Failure& failure);
 
 // "  t:ABC    ok [A=N ...]  [0]fetch(root) ..."

@@ -84,10 +84,11 @@ class Parser {
   }
 
   void add(const Release& first, const Release& last, size_t at) {
-    if (last < first) fail(at, fmt::format("the range {} - {} is empty", first.text(), last.text()));
-    for (const Release& release : known_releases()) {
-      if (first <= release && release <= last) chosen_.push_back(release);
-    }
+    const auto known = known_releases();
+    const auto begin = std::ranges::find(known, first);
+    const auto end = std::ranges::find(known, last);
+    if (end < begin) fail(at, fmt::format("the range {} - {} is empty", first.text(), last.text()));
+    chosen_.insert(chosen_.end(), begin, end + 1);
   }
 
   std::string_view text_;

@@ -1,7 +1,8 @@
 // The short form: a model of Linear children A to Z and a program of tokens, as in "t:ABC t:ABC t:AC".
 //
 // It reads text and gives an Experiment; no files, no environment. Tokens (docs/short-form.md says what each does):
-// t to tb f b s so F e eo E w c l x g gm r u sd sub os rs T. A plan names modules in the order called, "A[ab]c": A calls a and b.
+// t to tb f b s so F e eo E w c l x g gm r u sd sub os rs T. A plan names modules in the order called, "A[ab]c": A
+// calls a and b.
 #pragma once
 
 #include <cstdint>

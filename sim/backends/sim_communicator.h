@@ -1,7 +1,8 @@
 // The in-process backend's Communicator: a rank runs on its own and leaves the sequence of its collectives.
 //
-// It assumes that all ranks agree until told otherwise: a Divergence says at which collective this rank learns that they
-// do not, and what it sees there. Matching the sequences (sim/simulate.h) finds the divergences; ranks then run again.
+// It assumes that all ranks agree until told otherwise: a Divergence says at which collective this rank learns that
+// they do not, and what it sees there. Matching the sequences (sim/simulate.h) finds the divergences; ranks then run
+// again.
 #pragma once
 
 #include <cstdint>

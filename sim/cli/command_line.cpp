@@ -16,7 +16,6 @@
 namespace zero3::sim::cli {
 namespace {
 
-constexpr const char* kVersion = "0.1.0";
 constexpr int kMaxRanks = 4096;
 constexpr int kMaxAccumulation = 1 << 20;
 constexpr int64_t kMaxNumel = int64_t{1} << 62;
@@ -35,8 +34,13 @@ std::string check_seed(std::string& word) {
   return whole ? "" : "'" + word + "' is not a whole number from 0 to 2^64 - 1";
 }
 
+std::string check_flag(std::string& word) {
+  return word == "0" || word == "1" ? "" : "'" + word + "' is neither 0 nor 1";
+}
+
 const CLI::Validator kFilled(check_filled, "");
 const CLI::Validator kSeed(check_seed, "");
+const CLI::Validator kZeroOrOne(check_flag, "");
 
 void add_output_options(CLI::App& command, Format& format, std::string& trace) {
   command
@@ -123,7 +127,7 @@ int run_command_line(int argc, char** argv) {
       "Exit codes: 0 as expected, 1 not as expected, 2 bad input, 3 hang, 4 inconclusive, 5 backend "
       "unavailable.");
   app.require_subcommand(0, 1);
-  app.set_version_flag("--version", std::string("zero3sim ") + kVersion);
+  app.set_version_flag("--version", "zero3sim " ZERO3SIM_VERSION);
   RunArguments run;
   TryArguments short_form;
   std::vector<std::string> listed = {"scenarios"};

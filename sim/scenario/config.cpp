@@ -164,8 +164,9 @@ class ConfigReader {
     }
     if (const YamlNode* fp16 = config.find("fp16"); fp16 != nullptr && fp16->is_map()) {
       const YamlNode* enabled = fp16->find("enabled");
-      if (enabled != nullptr) refuse_auto(*enabled, "fp16.enabled");
-      result_.settings.fp16 = enabled != nullptr && file_.boolean(*enabled, "enabled");
+      const bool unknown = enabled != nullptr && enabled->is_scalar() && enabled->scalar == "auto";
+      if (unknown) result_.notes.emplace_back("fp16: enabled is \"auto\", taken as false");
+      result_.settings.fp16 = enabled != nullptr && !unknown && file_.boolean(*enabled, "enabled");
     }
     if (const YamlNode* zero = config.find("zero_optimization")) read_zero(*zero);
     return std::move(result_);
