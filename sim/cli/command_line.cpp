@@ -87,7 +87,8 @@ void add_try(CLI::App& app, TryArguments& arguments, Command& chosen) {
        "stage3_param_persistence_threshold, elements");
   command
       ->add_option("--input-grad", options.input_requires_grad, "1: the model's input requires grad, 0: not")
-      ->capture_default_str();
+      ->check(kZeroOrOne)
+      ->default_str("1");
   command
       ->add_option("--dup", options.dup, "This module is also registered under a second, never-called parent")
       ->check(kFilled);

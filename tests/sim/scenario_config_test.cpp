@@ -62,7 +62,8 @@ deepspeed_config: {
   EXPECT_EQ(pasted.settings.max_reuse_distance_numel, 1'500'000'000);
   EXPECT_EQ(pasted.settings.gradient_accumulation_steps, 4);
   EXPECT_TRUE(pasted.settings.gather_16bit_weights_on_model_save);
-  EXPECT_THAT(pasted.notes, ElementsAre("offload_param: copies from host memory take no time here"));
+  EXPECT_THAT(pasted.notes, ElementsAre("fp16: enabled is \"auto\", taken as false",
+                                        "offload_param: copies from host memory take no time here"));
 }
 
 TEST(ScenarioConfig, TheNamesOfOldReleasesAreUnderstood) {
