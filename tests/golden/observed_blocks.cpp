@@ -158,9 +158,11 @@ struct ComparableError {
 
 ComparableError comparable(const std::string& error) {
   static const std::regex kEntry(
-      R"(\{'id': ([^,]*), 'status': '([A-Z_]*)', \.\.\. ?'(?:asm|active_sub_modules)': (set\(\)|\{[0-9, ]*\})(, 'ds_tensor\.shape': torch\.Size\(\[\d+\]\))?\})");
+      R"(\{'id': ([^,]*), 'status': '([A-Z_]*)', \.\.\. ?'(?:asm|active_sub_modules)': )"
+      R"((set\(\)|\{[0-9, ]*\})(, 'ds_tensor\.shape': torch\.Size\(\[\d+\]\))?\})");
   static const std::regex kMethod(
-      R"(<bound method Init\._convert_to_deepspeed_param\.<locals>\.ds_summary of Parameter containing: tensor\(\.\.\.\)>)");
+      R"(<bound method Init\._convert_to_deepspeed_param\.<locals>\.ds_summary of )"
+      R"(Parameter containing: tensor\(\.\.\.\)>)");
   ComparableError result;
   for (const std::regex& pattern : {kEntry, kMethod}) {
     for (std::sregex_iterator it(error.begin(), error.end(), pattern), end; it != end; ++it) {
@@ -190,8 +192,8 @@ std::string without_places(const std::string& error) {
 ComparableError whole(const std::string& error) {
   static const std::regex kEmpty(R"(tensor\(\[\]([^()]*|\([0-9, ]*\))*\))");
   static const std::regex kFull(R"(tensor\(\[+[^\]][\s\S]*?\](?:,\s+requires_grad=True)?\))");
-  static const std::regex kSummary(
-      R"(\{'id': [\s\S]*?('active_sub_modules': (set\(\)|\{[0-9, ]*\}))(, 'ds_tensor\.shape': torch\.Size\(\[\d+\]\))?\})");
+  static const std::regex kSummary(R"(\{'id': [\s\S]*?('active_sub_modules': (set\(\)|\{[0-9, ]*\})))"
+                                   R"((, 'ds_tensor\.shape': torch\.Size\(\[\d+\]\))?\})");
   static const std::regex kMethod(R"(<bound method [\s\S]*?ds_summary of Parameter containing:\n.*?>)");
   std::string text = std::regex_replace(error, kEmpty, "<empty$1>");
   text = without_places(std::regex_replace(text, kFull, "<full>"));

@@ -1,4 +1,5 @@
-// Reads the recorded runs of real releases under tests/golden/observed (format: README.md there).
+// Reads the recorded runs of real releases under tests/golden/observed and tests/golden/recorded (format: their
+// README.md).
 #pragma once
 
 #include <string>

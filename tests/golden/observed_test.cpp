@@ -1,5 +1,6 @@
-// Every run recorded from real DeepSpeed releases: one test a program. Outcome, statuses, printed lines, events in order,
-// error text and call path must be those of the record.
+// Every run recorded from real DeepSpeed releases: one test a program. Outcome, statuses, printed lines, events in
+// order, error text and call path must be those of the record: tests/golden/observed (how it came to be: its
+// README.md), and tests/golden/recorded for the shapes and calls that those do not have.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -21,6 +22,8 @@ std::string test_name(const testing::TestParamInfo<Block>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Releases, Observed, testing::ValuesIn(read_observed("tests/golden/observed")),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(MoreShapes, Observed, testing::ValuesIn(read_observed("tests/golden/recorded")),
                          test_name);
 
 // The comparison can fail: each kind of difference, put into a copy of a real record, is seen.

@@ -1,6 +1,6 @@
 // Steps of the recorded runs in which the gradients really overflowed: the values of these programs' weights, which the
-// event logs do not hold, ran away, and the optimizer skipped the step, so that the persistent params stayed partitioned.
-// Shown by running the same programs on real v0.9.5 with other initial values: there the params come back.
+// event logs do not hold, ran away, and the optimizer skipped the step, so that the persistent params stayed
+// partitioned. Shown by running the same programs on real v0.9.5 with other initial values: there the params come back.
 #pragma once
 
 #include <string>
