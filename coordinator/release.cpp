@@ -60,8 +60,8 @@ std::optional<Release> Release::parse(std::string_view text) {
 }
 
 std::span<const Release> known_releases() {
-  static const std::vector<Release> releases = list_releases();
-  return releases;
+  static const std::vector<Release> kReleases = list_releases();
+  return kReleases;
 }
 
 bool is_known(const Release& release) { return std::ranges::binary_search(known_releases(), release); }

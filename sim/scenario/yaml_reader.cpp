@@ -244,7 +244,7 @@ std::string read_text_file(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) throw BadInput(path, "", Place{}, "cannot be read: " + std::generic_category().message(errno));
-  constexpr size_t kPartBytes = 16 * 1024;
+  constexpr size_t kPartBytes = size_t{16} * 1024;
   std::string text;
   while (file && text.size() <= kMaxFileBytes) {  // one byte more than allowed is enough to say so
     const size_t size = text.size();
