@@ -59,6 +59,7 @@ struct Behaviour {
   bool zero_reuse_distance_never_keeps = false;  // v1: max_reuse_distance 0 is not compared at all
   bool release_iterates_set = false;
   bool gather_needs_missing_partition = false;
+  bool gathers_in_groups = false;  // quantised params apart from the others
   Availability n_available_zeroed = Availability::kNever;
   bool active_backward_stack = false;  // leftovers drained, recompute attributed
   bool leaf_fetch_lock = false;
@@ -93,8 +94,10 @@ struct Behaviour {
   bool gradient_buffer_needs_optimizer = false;  // an engine without optimizer has no bucket buffer
   bool boundary_asks_checkpoint_engine = false;  // step asks it first whether it is decoupled
   bool sets_optimizer_boundary = false;  // backward calls a method of the optimizer about the boundary
-  bool backward_in_parts = false;        // _do_optimizer_backward and _backward_epilogue
-  bool torch_style_backward = false;     // engine.backward is loss.backward() between hooks
+  bool contiguous_gradients =
+      false;                       // by default: v1 then fails on a backward that gives no param a gradient
+  bool backward_in_parts = false;  // _do_optimizer_backward and _backward_epilogue
+  bool torch_style_backward = false;  // engine.backward is loss.backward() between hooks
   bool engine_has_getattr = false;
   OnInflight partition_all_on_inflight = OnInflight::kIgnore;
   bool gathered_always_partitions = true;  // v0.3.12-v0.3.13: whatever the modifier rank

@@ -117,7 +117,13 @@ Raised Engine::on_gradient() {
 
 Raised Engine::reduce_gradients() {
   averaged_gradients_ = Averaged::kThere;
-  if (forward_pass_.gradients().empty()) return nullptr;
+  if (forward_pass_.gradients().empty()) {
+    const bool v1 = runtime_.behaviour.coordinator == Coordinator::kPrefetch;
+    if (!v1 || !runtime_.behaviour.contiguous_gradients) return nullptr;
+    Raised raised = through(through(list_index_out_of_range(), "average_tensor"), "reduce_ipg_grads");
+    raised = through(std::move(raised), "independent_gradient_partition_epilogue");
+    return through(std::move(raised), "overlapping_partition_gradients_reduce_epilogue");
+  }
   if (runtime_.behaviour.coordinator == Coordinator::kPartitionedParameter) {
     if (Raised raised = check_gradient_bucket()) {
       raised = through(through(std::move(raised), "__reduce_and_partition_ipg_grads"),

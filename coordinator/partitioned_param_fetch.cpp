@@ -186,9 +186,12 @@ Raised PartitionedParameterCoordinator::all_gather_params(std::span<Param* const
   std::ranges::sort(missing_, {}, &Param::set_order);
   for (Param* param : missing_) {
     if (registry_->contains(*param)) {
-      return raise(FailureKind::kAlreadyInRegistry, "RuntimeError",
-                   ds_summary(*param, runtime_.behaviour, runtime_.world_size()) + " already in registry",
-                   {param});
+      Raised raised = raise(
+          FailureKind::kAlreadyInRegistry, "RuntimeError",
+          ds_summary(*param, runtime_.behaviour, runtime_.world_size()) + " already in registry", {param});
+      raised = through(std::move(raised), "__setitem__");
+      if (runtime_.behaviour.gathers_in_groups) raised = through(std::move(raised), "__all_gather_params_");
+      return through(std::move(raised), "__all_gather_params");
     }
     registry_->insert(*param, *handle);
   }
