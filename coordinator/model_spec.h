@@ -13,6 +13,8 @@ struct ParamSpec {
   bool requires_grad = true;
   int tied_module = -1;  // >= 0: the same Parameter object as that module's param `tied_param`
   int tied_param = -1;
+
+  bool operator==(const ParamSpec&) const = default;
 };
 
 // A parameter of another module that this one uses in its forward.
@@ -20,6 +22,8 @@ struct ExternalUse {
   int module = -1;
   int param = -1;
   bool registered = false;  // by register_external_parameter, before the first forward
+
+  bool operator==(const ExternalUse&) const = default;
 };
 
 struct ModuleSpec {
@@ -30,10 +34,14 @@ struct ModuleSpec {
   std::vector<ExternalUse> externals;
   int outputs = 1;    // output tensors of its forward, all of them used by the caller
   bool leaf = false;  // set_z3_leaf_modules
+
+  bool operator==(const ModuleSpec&) const = default;
 };
 
 struct ModelSpec {
   std::vector<ModuleSpec> modules;  // modules[0] is the root; no cycles. Params are named as seen from there.
+
+  bool operator==(const ModelSpec&) const = default;
 };
 
 }  // namespace zero3

@@ -16,6 +16,8 @@ struct Settings {
   bool fp16 = false;                      // fp16.enabled; else fp32 or bf16
   bool log_trace_cache_warnings = false;  // v0.16.4
   bool gather_16bit_weights_on_model_save = false;
+
+  bool operator==(const Settings&) const = default;
 };
 
 }  // namespace zero3

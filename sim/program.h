@@ -84,6 +84,8 @@ using Program = std::vector<Statement>;
 struct EngineSetup {
   int root = 0;  // module index
   bool with_optimizer = true;
+
+  bool operator==(const EngineSetup&) const = default;
 };
 
 struct Experiment {
@@ -91,7 +93,15 @@ struct Experiment {
   Settings settings;
   bool input_requires_grad = true;
   std::vector<EngineSetup> engines = {EngineSetup{}};
-  std::vector<Program> rank_programs;  // one a rank; their number is the world size
+  std::vector<Program> rank_programs = {};  // one a rank; their number is the world size
+  // The name that each module calls a child by, parallel to ModuleSpec::children; the coordinator asks for none, real
+  // models are built with them. Empty: default_child_names, which holds unless a shared module has several names.
+  std::vector<std::vector<std::string>> child_names = {};
+
+  bool operator==(const Experiment&) const = default;
 };
+
+// The last part of each child's qualified name; where a module calls two by the same name, "_2" and so on is added.
+std::vector<std::vector<std::string>> default_child_names(const ModelSpec& model);
 
 }  // namespace zero3::sim

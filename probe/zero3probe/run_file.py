@@ -215,6 +215,9 @@ def _read_line(run: Run, item: Dict[str, Any]) -> None:
         run.programs.append(run.programs[same_as])
         fields.done()
         return
+    if list(item) == ["rank"] and rank == len(run.programs):
+        run.programs.append([])  # it does nothing
+        return
     if rank == len(run.programs):
         run.programs.append([])
     elif any(run.programs[rank] is earlier for earlier in run.programs[:rank]):
@@ -304,6 +307,8 @@ def write_run(run: Run, stream: IO[str]) -> None:
         if first < rank:
             stream.write(dumps({"rank": rank, "same_as": first}) + "\n")
             continue
+        if not program:
+            stream.write(dumps({"rank": rank}) + "\n")
         for statement in program:
             for op in statement.ops:
                 while op.plan is not None and op.plan >= known_plans:

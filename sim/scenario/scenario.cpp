@@ -180,6 +180,9 @@ Experiment Scenario::experiment(int world_size, uint64_t chosen_seed) const {
                         .input_requires_grad = input_requires_grad,
                         .engines = {},
                         .rank_programs = {}};
+  std::vector<std::vector<std::string>> child_names;
+  for (const ScenarioModel::Extra& extra : model.extra) child_names.push_back(extra.child_names);
+  if (child_names != default_child_names(model.spec)) experiment.child_names = std::move(child_names);
   for (const ScenarioEngine& engine : engines) experiment.engines.push_back(engine.setup);
   size_t statements = 0;
   for (int rank = 0; rank < world_size; ++rank) {
