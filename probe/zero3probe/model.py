@@ -1,0 +1,174 @@
+"""The torch model of a run: small modules that use their weights and call what the plan says.
+
+What a module computes has the shape of what DeepSpeed watches: other modules' parameters that it uses, then its own,
+then the calls of its plan, one after the other. The stream is a tensor of MICRO_BATCH x WIDTH ones that stays finite:
+weights start as the identity or 0.
+"""
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from zero3probe.refusal import CannotRun
+from zero3probe.run import Call, ParamRef, Run
+
+WIDTH = 8
+_EARLY_STOP = hasattr(torch.utils.checkpoint, "set_checkpoint_early_stop")
+
+
+class Forward:
+    """What one forward calls: each running module finds its plan on the stack."""
+
+    def __init__(self) -> None:
+        self.plans: List[List[Call]] = []
+        self.modules: List["ProbeModule"] = []
+
+    def call(self, module: torch.nn.Module, plan: List[Call], value: torch.Tensor) -> Any:
+        self.plans.append(plan)
+        try:
+            return module(value)
+        finally:
+            self.plans.pop()
+
+    def call_in_turn(self, calls: List[Call], value: torch.Tensor) -> torch.Tensor:
+        """Each call takes what the one before it returned."""
+        for call in calls:
+            returned = self._call_checkpointed(call, value.detach() if call.detach else value)
+            if not call.discard:
+                value = joined(returned)
+        return value
+
+    def _call_checkpointed(self, call: Call, value: torch.Tensor) -> Any:
+        module = self.modules[call.module]
+
+        def run(inner: torch.Tensor) -> Any:
+            return self.call(module, call.calls, inner)
+        if call.checkpoint is None:
+            return run(value)
+        if call.checkpoint == "reentrant":
+            return checkpoint(run, value, use_reentrant=True)
+        if _EARLY_STOP and call.checkpoint == "whole-recompute":
+            with torch.utils.checkpoint.set_checkpoint_early_stop(False):
+                return checkpoint(run, value, use_reentrant=False)
+        if call.checkpoint == "non-reentrant" and not _EARLY_STOP:
+            raise CannotRun("checkpointing \"non-reentrant\" stops its recomputation early, which torch %s cannot; "
+                            "\"whole-recompute\" is what it does" % torch.__version__)
+        return checkpoint(run, value, use_reentrant=False)
+
+
+def joined(returned: Any) -> torch.Tensor:
+    """What a caller computes from a module's outputs: their sum."""
+    if not isinstance(returned, tuple):
+        return returned
+    total = returned[0]
+    for output in returned[1:]:
+        total = total + output
+    return total
+
+
+class ProbeModule(torch.nn.Module):
+    """One module of a run. Each `type` has a subclass of its own, named so."""
+
+    def __init__(self, forward: Forward, name: str, outputs: int) -> None:
+        super().__init__()
+        self.__dict__["probe_forward"] = forward
+        self.__dict__["probe_externals"] = []  # (module, name of its parameter, numel)
+        self.__dict__["probe_own"] = []  # (name, numel), each parameter once
+        self.probe_name = name
+        self.probe_outputs = outputs
+        self.probe_linear = False
+
+    def forward(self, value: torch.Tensor) -> Any:
+        for module, name, numel in self.probe_externals:
+            value = _used(value, getattr(module, name), numel)
+        if self.probe_linear:
+            weight = self.weight
+            if weight.numel() == 0:
+                value = _used(value, weight, WIDTH * WIDTH)
+            value = torch.nn.functional.linear(value, weight, getattr(self, "bias", None))
+        else:
+            for name, numel in self.probe_own:
+                value = _used(value, getattr(self, name), numel)
+        if not self.probe_own and not self.probe_externals and not self._modules:
+            value = torch.tanh(value)
+        value = self.probe_forward.call_in_turn(self.probe_forward.plans[-1], value)
+        if self.probe_outputs > 1:
+            return tuple(torch.tanh(value) for _ in range(self.probe_outputs))
+        return value
+
+
+def _used(value: torch.Tensor, param: torch.Tensor, numel: int) -> torch.Tensor:
+    """The stream after one use of a parameter of `numel` elements; one that is partitioned fails as any use would."""
+    if numel == 0:
+        return value * (1 + param.sum())
+    if param.numel() == 0:
+        param = torch.ones(numel, device=value.device) * param
+    return value * (1 + param.mean())
+
+
+class Model:
+    """All modules and parameters of a run, before DeepSpeed has seen them."""
+
+    def __init__(self, run: Run) -> None:
+        self.forward = Forward()
+        self.modules: List[ProbeModule] = []
+        self._params: Dict[ParamRef, torch.nn.Parameter] = {}
+        self.param_names: List[Tuple[str, torch.nn.Parameter]] = []  # qualified, each parameter once
+        classes: Dict[str, type] = {}
+        for module in run.modules:
+            made = classes.setdefault(module.type, type(module.type, (ProbeModule,), {}))
+            self.modules.append(made(self.forward, module.name, module.outputs))
+        self.forward.modules = self.modules
+        self._register_params(run)
+        for made, module in zip(self.modules, run.modules):
+            for name, child in module.children:
+                made.add_module(name, self.modules[child])
+        for made, module in zip(self.modules, run.modules):
+            for external in module.externals:
+                owner, index = external.param
+                made.probe_externals.append((self.modules[owner], run.modules[owner].params[index].name,
+                                             self.param(external.param).numel()))
+
+    def param(self, ref: ParamRef) -> torch.nn.Parameter:
+        return self._params[ref]
+
+    def _register_params(self, run: Run) -> None:
+        for index, module in enumerate(run.modules):
+            linear = _is_linear(run, index)
+            for number, param in enumerate(module.params):
+                if param.same_as is None:
+                    made = torch.nn.Parameter(_start(param.shape, linear and param.name == "weight"),
+                                              requires_grad=param.requires_grad)
+                    self._params[(index, number)] = made
+                    name = param.name if index == 0 else module.name + "." + param.name
+                    self.param_names.append((name, made))
+        for index, module in enumerate(run.modules):
+            self.modules[index].probe_linear = _is_linear(run, index)
+            seen: List[Optional[torch.nn.Parameter]] = []
+            for number, param in enumerate(module.params):
+                made = self._resolve(run, (index, number))
+                self._params[(index, number)] = made
+                self.modules[index].register_parameter(param.name, made)
+                if not any(made is other for other in seen):
+                    seen.append(made)
+                    self.modules[index].probe_own.append((param.name, made.numel()))
+
+    def _resolve(self, run: Run, ref: ParamRef) -> torch.nn.Parameter:
+        for _ in range(1 + len(run.modules)):
+            same_as = run.modules[ref[0]].params[ref[1]].same_as
+            if same_as is None:
+                return self._params[ref]
+            ref = same_as
+        raise CannotRun("parameters that are the same as each other in a circle")
+
+
+def _is_linear(run: Run, index: int) -> bool:
+    """Whether the module is a Linear that fits the stream, and so computes as one."""
+    module = run.modules[index]
+    shapes = {param.name: param.shape for param in module.params if param.same_as is None}
+    return (module.type == "Linear" and len(shapes) == len(module.params)
+            and shapes in ({"weight": (WIDTH, WIDTH)}, {"weight": (WIDTH, WIDTH), "bias": (WIDTH,)}))
+
+
+def _start(shape: Tuple[int, ...], identity: bool) -> torch.Tensor:
+    return torch.eye(WIDTH) if identity else torch.zeros(shape)

@@ -1,0 +1,51 @@
+"""python -m zero3probe serve: zero3sim sends run files on stdin and reads a trace for each on stdout."""
+import argparse
+import platform
+
+from zero3probe import session, trace
+from zero3probe.compat import Unavailable
+from zero3probe.run_command import add_timeout
+from zero3probe.run_file import BadRunFile, RunReader
+
+FORMAT = "zero3sim-probe"
+VERSION = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_timeout(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until stdin is closed."""
+    stdout = session.keep_output()
+    try:
+        out = trace.Output(None, stdout)
+        running = session.Session(args.timeout)
+        installed = running.installed
+        out.write(trace.line({"format": FORMAT, "version": VERSION,
+                              "deepspeed": ".".join(str(part) for part in installed.release),
+                              "torch": installed.torch, "python": platform.python_version()}))
+        reader = RunReader(open(0, encoding="utf-8", errors="replace", closefd=False))
+        while _serve_one(running, reader, out):
+            pass
+    except Unavailable as error:
+        session.say(str(error))
+        return 5
+    except trace.CannotWrite as error:
+        session.say(str(error))
+        return 2
+    return 0
+
+
+def _serve_one(running: session.Session, reader: RunReader, out: trace.Output) -> bool:
+    """Answers the next run; False at the end of stdin."""
+    try:
+        item = reader.read()
+    except BadRunFile as error:
+        reader.skip_to_end()
+        out.write(running.header("", 1, 0) + trace.line({"event": "refused", "text": str(error)}) + trace.end())
+        return True
+    if item is None:
+        return False
+    running.run(item, out.write)
+    return True

@@ -1,0 +1,76 @@
+"""What `run` and `serve` share: DeepSpeed imported and tapped, stdout and stderr ours alone, runs written as traces."""
+import os
+import sys
+from typing import Callable, List
+
+from zero3probe import trace
+from zero3probe.installed import Installed, import_deepspeed
+from zero3probe.run import Run
+
+OUTCOMES = {0: 0, 1: 1, 2: 2, 3: 3}  # of a rank's process: completed, raised, refused, timed out
+
+
+_stderr = 2
+
+
+def say(text: str) -> None:
+    """A line on stderr."""
+    os.write(_stderr, ("zero3probe: %s\n" % text).encode("utf-8", "replace"))
+
+
+def stderr() -> int:
+    """The descriptor of the real stderr."""
+    return _stderr
+
+
+def keep_output() -> int:
+    """Sends what DeepSpeed prints nowhere, unless ZERO3PROBE_DEBUG is set. Returns the real stdout's descriptor."""
+    global _stderr
+    _stderr = os.dup(2)
+    stdout = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(2 if os.environ.get("ZERO3PROBE_DEBUG") else nowhere, 1)
+    if not os.environ.get("ZERO3PROBE_DEBUG"):
+        os.dup2(nowhere, 2)
+    os.close(nowhere)
+    return stdout
+
+
+class Session:
+    """The installed DeepSpeed, ready to run. Raises compat.Unavailable."""
+
+    def __init__(self, timeout: float) -> None:
+        self.installed: Installed = import_deepspeed()
+        from zero3probe import engine_calls  # noqa: F401  imported once, before the forks
+        from zero3probe.ranks import Runner
+        from zero3probe.tap import Tap, install
+        tap = Tap()
+        install(tap)
+        self._runner = Runner(self.installed, tap, timeout)
+
+    def run(self, run: Run, write: Callable[[bytes], None]) -> int:
+        """One run as a trace, with its end line. Returns its exit code."""
+        write(self.header(run.name, run.ranks, run.seed))
+        refusal = self._refusal(run)
+        if refusal:
+            write(trace.line({"event": "refused", "text": refusal}))
+            outcome = 2
+        else:
+            outcome = OUTCOMES.get(self._runner.run(run, write), 1)
+        write(trace.end())
+        return outcome
+
+    def header(self, name: str, ranks: int, seed: int) -> bytes:
+        return trace.header(name, ".".join(str(part) for part in self.installed.release), ranks, seed,
+                            self.installed.source(_command()))
+
+    def _refusal(self, run: Run) -> str:
+        if self.installed.on_gpu:
+            import torch
+            if torch.cuda.device_count() < run.ranks:
+                return "%d ranks need as many GPUs; there are %d" % (run.ranks, torch.cuda.device_count())
+        return ""
+
+
+def _command() -> List[str]:
+    return ["python", "-m", "zero3probe"] + sys.argv[1:]

@@ -1,0 +1,48 @@
+"""A run's settings as the installed release takes them, and the optimizer."""
+from typing import Any, Dict, List
+
+from zero3probe.compat import Release
+
+MICRO_BATCH = 2  # rows of the input
+LEARNING_RATE = 1e-6  # small, so that values stay finite over thousands of steps
+_GATHER_ON_SAVE = "stage3_gather_16bit_weights_on_model_save"
+_FIRST_16BIT: Release = (0, 6, 0)  # before: "fp16" in names that have "16bit" since
+_NOT_IN_OLD = {"stage3_model_persistence_threshold": (0, 7, 0), "log_trace_cache_warnings": (0, 16, 4)}
+
+
+def deepspeed_config(config: Dict[str, Any], ranks: int, release: Release) -> Dict[str, Any]:
+    """The dict for deepspeed.initialize. Sizes in elements, as in the run."""
+    zero = dict(config.get("zero_optimization", {}))
+    zero.update(stage=3)
+    zero.setdefault("reduce_bucket_size", 100000000)
+    zero.setdefault(_GATHER_ON_SAVE, True)
+    if release < _FIRST_16BIT:
+        zero[_GATHER_ON_SAVE.replace("16bit", "fp16")] = zero.pop(_GATHER_ON_SAVE)
+    for key, first in _NOT_IN_OLD.items():
+        if release < first:
+            zero.pop(key, None)
+    accumulation = config.get("gradient_accumulation_steps", 1)
+    made = {"train_micro_batch_size_per_gpu": MICRO_BATCH, "gradient_accumulation_steps": accumulation,
+            "train_batch_size": MICRO_BATCH * accumulation * ranks, "zero_allow_untested_optimizer": True,
+            "zero_optimization": zero, "steps_per_print": 10**9}
+    if config.get("fp16", {}).get("enabled"):
+        made["fp16"] = {"enabled": True}
+    return made
+
+
+def make_optimizer(params: List[Any], offloads: bool) -> Any:
+    """SGD. `offloads`: offload_states wants DeepSpeed's FusedAdam exactly: one without its compiled op, stepping as SGD."""
+    import torch
+    if not offloads:
+        return torch.optim.SGD(params, lr=LEARNING_RATE)
+    from deepspeed.ops.adam import FusedAdam
+    optimizer = FusedAdam.__new__(FusedAdam)
+    torch.optim.Optimizer.__init__(optimizer, params, {"lr": LEARNING_RATE})
+
+    def step(closure: Any = None, **ignored: Any) -> None:
+        for group in optimizer.param_groups:
+            for param in group["params"]:
+                if param.grad is not None:
+                    param.data.add_(param.grad, alpha=-group["lr"])
+    optimizer.step = step
+    return optimizer
