@@ -1,16 +1,19 @@
 #!/bin/bash
 # Installs what zero3sim needs from Debian 12; does nothing when it is all there. Needs root or sudo.
-# usage: docker/install-deps.sh [--build | --dev]   --build: to compile and run; --dev: to test and check; default: both.
+# usage: docker/install-deps.sh [--build | --dev | --deepspeed]   --build: to compile and run; --dev: to test and check;
+#   --deepspeed: what scripts/deepspeed-env wants; default: the first two.
 set -euo pipefail
 
 build=(g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev)
 dev=(libgtest-dev libgmock-dev libbenchmark-dev clang libclang-rt-14-dev clang-format clang-tidy valgrind)
+deepspeed=(python3-torch python3-numpy python3-venv python3-dev numactl ninja-build g++)
 
 case "${1:-}" in
   --build) wanted=("${build[@]}") ;;
   --dev) wanted=("${dev[@]}") ;;
+  --deepspeed) wanted=("${deepspeed[@]}") ;;
   "") wanted=("${build[@]}" "${dev[@]}") ;;
-  *) sed -n '3s/^# //p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,4s/^# *//p' "$0" >&2; exit 2 ;;
 esac
 
 missing=()

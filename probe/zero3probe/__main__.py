@@ -6,7 +6,7 @@ from typing import Callable, List, Optional, Tuple
 
 COMPLETED, RAISED, BAD_INPUT, HANG, UNAVAILABLE = 0, 1, 2, 3, 5
 
-# Each command: its name, the line of --help, and the module of zero3probe with add_arguments(parser) and run(args).
+# Each command: its name, the line of --help, and its module, with add_arguments(parser) and run(args).
 COMMANDS: Tuple[Tuple[str, str, str], ...] = (
     ("run", "run scenarios or run files on the installed DeepSpeed", "zero3probe.run_command"),
     ("serve", "run what zero3sim sends on stdin", "zero3probe.serve_command"),

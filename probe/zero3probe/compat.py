@@ -1,8 +1,8 @@
 """What an old DeepSpeed needs on a machine without a GPU: the one compatibility module.
 
-Releases up to v0.14.4 run on torch 1.13, and talk to torch.cuda as if a GPU were always there. Each shim below does on
-the CPU what such a release asks for, and says which releases need it. DeepSpeed's own files stay as they are. From
-v0.14.5 on, and wherever there is a GPU, nothing is shimmed.
+Releases up to v0.14.4 run on torch 1.13, and talk to torch.cuda as if a GPU were always there. Each shim below does
+on the CPU what such a release asks for, and says which releases need it. DeepSpeed's own files stay as they are.
+From v0.14.5 on, and wherever there is a GPU, nothing is shimmed.
 """
 import collections
 import collections.abc
@@ -70,7 +70,7 @@ def shims_for(release: Release, has_gpu: bool) -> List[Shim]:
 
 
 def has_gpu() -> bool:
-    """Whether torch sees a GPU; does not start CUDA, so that ranks may be forked later. Raises Unavailable."""
+    """Whether torch sees a GPU; leaves CUDA unstarted: ranks are forked later. Raises Unavailable."""
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     try:
         import torch
@@ -151,7 +151,8 @@ def cuda_runtime() -> None:
     os.environ.setdefault("CUDA_HOME", "/usr")
     stream = _Stream()
     memory = 1 << 34  # bytes
-    properties = types.SimpleNamespace(total_memory=memory, name="cpu", major=8, minor=0, multi_processor_count=1)
+    properties = types.SimpleNamespace(total_memory=memory, name="cpu", major=8, minor=0,
+                                       multi_processor_count=1)
     answers = [
         (None, ("synchronize", "set_device", "empty_cache", "init", "_lazy_init", "reset_peak_memory_stats",
                 "reset_max_memory_allocated", "reset_max_memory_cached", "ipc_collect", "manual_seed",
@@ -267,7 +268,8 @@ def gloo_collectives() -> None:
     """What gloo of torch 1.13 has not: all_gather into one tensor, reduce_scatter. And nccl means gloo."""
     import torch.distributed as dist
 
-    def all_gather_base(output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False) -> Any:
+    def all_gather_base(output_tensor: Any, input_tensor: Any, group: Any = None,
+                        async_op: bool = False) -> Any:
         output, world = output_tensor.view(-1), dist.get_world_size(group)
         if world == 1:
             output.copy_(input_tensor.reshape(-1))

@@ -1,4 +1,4 @@
-"""A run's operations as calls on the installed DeepSpeed: engines, contexts, names that changed between releases."""
+"""A run's operations as calls on the installed DeepSpeed: engines, contexts, each release's names."""
 import types
 from typing import Any, Dict, List
 
@@ -63,7 +63,7 @@ class Engines:
 
     def _initialize(self, index: int) -> Any:
         root = self.model.modules[self._run.engines[index].root]
-        config = settings.deepspeed_config(self._run.deepspeed_config, self._run.ranks, self._installed.release)
+        config = settings.deepspeed_config(self._run, self._installed.release)
         wanted: Dict[str, Any] = {"model": root}
         if self._run.engines[index].optimizer:
             trained = [param for param in root.parameters() if param.requires_grad]

@@ -5,7 +5,8 @@ from types import CodeType, FrameType
 from typing import Any, Dict, List, Optional, Set
 
 # Functions of DeepSpeed and torch that only wrap others: profiling ranges, decorators.
-_WRAPPERS = {"decorate_context", "wrapped_fn", "wrapped", "_fn", "ret_val", "_call_impl", "_wrapped_call_impl", "inner"}
+_WRAPPERS = {"decorate_context", "wrapped_fn", "wrapped", "_fn", "ret_val", "_call_impl",
+             "_wrapped_call_impl", "inner"}
 
 
 def _is_deepspeed(code: CodeType, folder: str, taps: Set[CodeType]) -> bool:
@@ -14,7 +15,7 @@ def _is_deepspeed(code: CodeType, folder: str, taps: Set[CodeType]) -> bool:
 
 
 def failure_keys(error: BaseException, folder: str, taps: Set[CodeType]) -> Dict[str, Any]:
-    """`exception`, `text`, `path`: DeepSpeed's functions (files below `folder`) from the engine's method inwards."""
+    """`exception`, `text`, `path`: DeepSpeed's functions (files below `folder`), the engine's method first."""
     path: List[str] = []
     traceback = error.__traceback__
     while traceback is not None:

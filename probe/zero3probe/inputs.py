@@ -10,8 +10,10 @@ class BadInput(Exception):
 
 
 def load(path: str, ranks: Optional[int], seed: Optional[int]) -> List[Run]:
-    """The runs of a file. `ranks` and `seed` override a scenario's; `ranks` also a run file's whose ranks do the same.
-    Raises BadInput."""
+    """The runs of a file. Raises BadInput.
+
+    `ranks` and `seed` override a scenario's, and `ranks` that of a run file whose ranks all do the same.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             is_run_file = file.read(1) == "{"

@@ -11,13 +11,6 @@ from typing import Any, Dict, List
 
 from zero3probe import compat
 
-# Modules that the first engine would import, of those that some release has: imported before the ranks are forked.
-_IMPORTED_LATE = ("deepspeed.runtime.zero.stage3", "deepspeed.runtime.zero.partition_parameters",
-                  "deepspeed.runtime.zero.parameter_offload", "deepspeed.runtime.engine",
-                  "deepspeed.utils.tensor_fragment", "deepspeed.runtime.zero.muon.muon_optimizer",
-                  "torch.utils.checkpoint")
-
-
 @dataclass(frozen=True)
 class Installed:
     """What runs: the release, and whether on GPUs."""
@@ -36,10 +29,12 @@ class Installed:
 def import_deepspeed() -> Installed:
     """Imports it, under the shims of its release. Raises compat.Unavailable."""
     release = compat.installed_release()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     on_gpu = compat.has_gpu()
     shims = compat.shims_for(release, on_gpu)
     os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", LOCAL_SIZE="1")
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are here: no host name is looked up
     os.environ.setdefault("MASTER_PORT", "29500")
     os.environ.setdefault("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # checkpoints are our own: of any release
     if not on_gpu and not shims:
@@ -60,10 +55,7 @@ def import_deepspeed() -> Installed:
             raise
         raise compat.Unavailable(_import_failure(release, error)) from error
     logging.disable(logging.ERROR)
-    for name in _IMPORTED_LATE:
-        _import_if_there(name)
-    if not on_gpu and not shims:
-        _build_communication_op()
+    importlib.import_module("deepspeed.runtime.zero.stage3")
     return Installed(release, str(deepspeed.__version__), torch.__version__.split("+")[0], on_gpu,
                      os.path.dirname(os.path.abspath(deepspeed.__file__)))
 
@@ -73,22 +65,3 @@ def _import_failure(release: compat.Release, error: BaseException) -> str:
     return ("DeepSpeed %s does not import in %s: %s: %s (%s:%d)"
             % (compat.release_text(release), sys.executable, type(error).__name__,
                " ".join(str(error).split())[:300], last.filename, last.lineno or 0))
-
-
-def _import_if_there(name: str) -> None:
-    try:
-        importlib.import_module(name)
-    except Exception:  # an optional part: whoever needs it will say so
-        pass
-
-
-def _build_communication_op() -> None:
-    """The CPU's shared-memory op: compiled at its first use in an environment (half a minute), loaded here."""
-    try:
-        from deepspeed.accelerator import get_accelerator
-        builder = get_accelerator().create_op_builder("ShareMemCommBuilder")
-        if builder is not None:
-            builder.load(verbose=False)
-    except BaseException as error:  # DeepSpeed does without; sys.exit is among what it raises
-        if isinstance(error, KeyboardInterrupt):
-            raise

@@ -1,8 +1,8 @@
 """The torch model of a run: small modules that use their weights and call what the plan says.
 
-What a module computes has the shape of what DeepSpeed watches: other modules' parameters that it uses, then its own,
-then the calls of its plan, one after the other. The stream is a tensor of MICRO_BATCH x WIDTH ones that stays finite:
-weights start as the identity or 0.
+What a module computes has the shape of what DeepSpeed watches: other modules' parameters that it uses, then its
+own, then the calls of its plan, one after the other. The stream is a tensor of MICRO_BATCH x WIDTH ones that stays
+finite: weights start as the identity or 0.
 """
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -51,8 +51,8 @@ class Forward:
             with torch.utils.checkpoint.set_checkpoint_early_stop(False):
                 return checkpoint(run, value, use_reentrant=False)
         if call.checkpoint == "non-reentrant" and not _EARLY_STOP:
-            raise CannotRun("checkpointing \"non-reentrant\" stops its recomputation early, which torch %s cannot; "
-                            "\"whole-recompute\" is what it does" % torch.__version__)
+            raise CannotRun("checkpointing \"non-reentrant\" stops its recomputation early, which torch %s "
+                            "cannot; \"whole-recompute\" is what it does" % torch.__version__)
         return checkpoint(run, value, use_reentrant=False)
 
 
@@ -98,7 +98,7 @@ class ProbeModule(torch.nn.Module):
 
 
 def _used(value: torch.Tensor, param: torch.Tensor, numel: int) -> torch.Tensor:
-    """The stream after one use of a parameter of `numel` elements; one that is partitioned fails as any use would."""
+    """The stream after one use of a parameter of `numel` elements; a partitioned one fails as any use would."""
     if numel == 0:
         return value * (1 + param.sum())
     if param.numel() == 0:

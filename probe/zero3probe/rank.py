@@ -1,4 +1,4 @@
-"""One rank, in a process of its own: builds the engines, does its statements, writes every event as it happens."""
+"""One rank, in a process of its own: builds the engines, does its statements, writes events as they happen."""
 import os
 import select
 import signal
@@ -12,6 +12,7 @@ from zero3probe.installed import Installed
 from zero3probe.run import Op, Run, Statement
 from zero3probe.refusal import CannotRun
 from zero3probe.tap import Tap, is_active
+from zero3probe.warm_up import Hook
 
 DONE, RAISED, REFUSED, TIMED_OUT = 0, 1, 2, 3  # exit status of a rank's process
 HURRY = b"h"  # the parent's word that another rank has ended
@@ -20,7 +21,8 @@ HURRY = b"h"  # the parent's word that another rank has ended
 class Rank:
     """`lines`: descriptor for the trace; `control`: the parent's; its end is closed when the rank may go."""
 
-    def __init__(self, run: Run, number: int, installed: Installed, tap: Tap, lines: int, control: int) -> None:
+    def __init__(self, run: Run, number: int, installed: Installed, tap: Tap, lines: int,
+                 control: int) -> None:
         self._run = run
         self._number = number
         self._installed = installed
@@ -34,9 +36,10 @@ class Rank:
         self._done = False
 
     def work(self, folder: str, timeout: float) -> None:
-        """Runs the program and ends the process. `folder`: for checkpoints and the ranks' meeting; seconds."""
+        """Runs the program and ends the process. `folder`: for checkpoints, and where the ranks meet; seconds."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        watchdog = threading.Thread(target=self._watch, args=(time.monotonic() + timeout, timeout), daemon=True)
+        deadline = time.monotonic() + timeout
+        watchdog = threading.Thread(target=self._watch, args=(deadline, timeout), daemon=True)
         watchdog.start()
         status = RAISED
         try:
@@ -66,13 +69,16 @@ class Rank:
             self._write(end)
             if failure is not None:
                 return RAISED
+        if Hook.after_program is not None:
+            Hook.after_program()
         return DONE
 
     def _join_group(self, folder: str) -> None:
         import torch
         import torch.distributed as dist
         number, ranks = self._number, self._run.ranks
-        os.environ.update(RANK=str(number), WORLD_SIZE=str(ranks), LOCAL_RANK=str(number), LOCAL_SIZE=str(ranks))
+        os.environ.update(RANK=str(number), WORLD_SIZE=str(ranks), LOCAL_RANK=str(number),
+                          LOCAL_SIZE=str(ranks))
         torch.manual_seed(1)
         if self._installed.on_gpu:
             torch.cuda.set_device(number)
@@ -136,8 +142,8 @@ class Rank:
         where = where_is(self._main, self._installed.folder, self._tap.wrappers)
         text = "not done after %g s: %s, %s" % (timeout, self._doing, where)
         if self._lock.acquire(timeout=1):
-            self._write_bytes(trace.line({"rank": self._number, "statement": self._statement, "event": "timeout",
-                                          "text": text}))
+            self._write_bytes(trace.line({"rank": self._number, "statement": self._statement,
+                                          "event": "timeout", "text": text}))
         os._exit(TIMED_OUT)
 
 

@@ -1,4 +1,4 @@
-"""All ranks of a run, forked from a process that has imported DeepSpeed: their lines in order, however they end."""
+"""All ranks of a run, forked from a process that has imported DeepSpeed: their lines, however they end."""
 import gc
 import json
 import os
@@ -56,11 +56,14 @@ class Runner:
         self._installed = installed
         self._tap = tap
         self._timeout = timeout
+
+    def freeze(self) -> None:
+        """DeepSpeed collects garbage ten times an engine: not what was imported."""
         gc.collect()
-        gc.freeze()  # DeepSpeed collects garbage ten times an engine: not what was imported
+        gc.freeze()
 
     def run(self, run: Run, write: Callable[[bytes], None]) -> int:
-        """Writes the lines of all ranks. Returns the gravest end of a rank: DONE, RAISED, REFUSED, TIMED_OUT."""
+        """Writes the lines of all ranks. Returns the gravest end of one: DONE, RAISED, REFUSED, TIMED_OUT."""
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         folder = tempfile.mkdtemp(prefix="zero3probe-", dir=shared)
         children: List[_Child] = []

@@ -43,7 +43,8 @@ def _serve_one(running: session.Session, reader: RunReader, out: trace.Output) -
         item = reader.read()
     except BadRunFile as error:
         reader.skip_to_end()
-        out.write(running.header("", 1, 0) + trace.line({"event": "refused", "text": str(error)}) + trace.end())
+        refusal = trace.line({"event": "refused", "text": str(error)})
+        out.write(running.header("", 1, 0) + refusal + trace.end())
         return True
     if item is None:
         return False

@@ -1,4 +1,4 @@
-"""What `run` and `serve` share: DeepSpeed imported and tapped, stdout and stderr ours alone, runs written as traces."""
+"""What `run` and `serve` share: DeepSpeed imported and tapped, its prints kept away, runs written as traces."""
 import os
 import sys
 from typing import Callable, List
@@ -24,7 +24,7 @@ def stderr() -> int:
 
 
 def keep_output() -> int:
-    """Sends what DeepSpeed prints nowhere, unless ZERO3PROBE_DEBUG is set. Returns the real stdout's descriptor."""
+    """Sends what DeepSpeed prints nowhere, unless ZERO3PROBE_DEBUG is set. Returns the real stdout."""
     global _stderr
     _stderr = os.dup(2)
     stdout = os.dup(1)
@@ -42,11 +42,14 @@ class Session:
     def __init__(self, timeout: float) -> None:
         self.installed: Installed = import_deepspeed()
         from zero3probe import engine_calls  # noqa: F401  imported once, before the forks
+        from zero3probe.warm_up import warm_up
         from zero3probe.ranks import Runner
         from zero3probe.tap import Tap, install
         tap = Tap()
         install(tap)
         self._runner = Runner(self.installed, tap, timeout)
+        warm_up(self.installed, self._runner.run)
+        self._runner.freeze()
 
     def run(self, run: Run, write: Callable[[bytes], None]) -> int:
         """One run as a trace, with its end line. Returns its exit code."""

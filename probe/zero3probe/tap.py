@@ -1,7 +1,7 @@
 """Taps on DeepSpeed's parameter coordinator: every event of docs/trace-format.md that leaves a call to see.
 
-DeepSpeed's files stay as they are: methods of its classes are wrapped in this process. The wrappers are known by their
-code objects, so that paths of errors do not name them. One tap a process; it records while `recording` is true.
+DeepSpeed's files stay as they are: methods of its classes are wrapped in this process. The wrappers are known by
+their code objects, so that paths of errors do not name them. One tap a process; it records while `recording`.
 """
 import functools
 import sys
@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional
 _MANGLED = "_PartitionedParameterCoordinator__"
 _STATUS_LETTERS = {"NOT_AVAILABLE": "N", "INFLIGHT": "I", "AVAILABLE": "A"}
 
-# DeepSpeed's function on the way to a partition: why the parameter is released. The innermost that is known decides.
+# DeepSpeed's function on the way to a partition: why the parameter is released. The innermost one decides.
 _RELEASE_REASONS = {
     "release_and_reset_parameter": "end-of-backward",
     "_clean_inflight_param_registry": "cleaned",
@@ -59,7 +59,8 @@ class Tap:
                 "module_id": getattr(module, "ds_id", getattr(module, "id", -1))}
 
     def param_keys(self, params: List[Any]) -> Dict[str, Any]:
-        return {"params": [self.param_names.get(id(p), "?") for p in params], "ds_ids": [p.ds_id for p in params]}
+        return {"params": [self.param_names.get(id(param), "?") for param in params],
+                "ds_ids": [param.ds_id for param in params]}
 
     def status_letter(self, param: Any) -> str:
         return _STATUS_LETTERS[param.ds_status.name]

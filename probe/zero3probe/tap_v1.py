@@ -1,4 +1,4 @@
-"""Taps on the coordinator of v0.3.12 to v0.5.10: its step is the PrefetchCoordinator's, its gathers lists of handles."""
+"""Taps on the coordinator of v0.3.12 to v0.5.10: the step is the PrefetchCoordinator's."""
 import sys
 from typing import Any, Callable
 

@@ -1,4 +1,4 @@
-"""Writing traces of docs/trace-format.md: whole or marked. A file appears under its name only when it is whole."""
+"""Writing traces of docs/trace-format.md: whole or marked. A file has its name only when it is whole."""
 import errno
 import os
 from typing import Any, Dict, Optional
@@ -20,8 +20,8 @@ def line(item: Dict[str, Any]) -> bytes:
 
 def header(scenario: str, deepspeed: str, ranks: int, seed: int, source: Dict[str, Any]) -> bytes:
     """The first line of a run's trace."""
-    return line({"format": FORMAT, "version": VERSION, "scenario": scenario, "deepspeed": deepspeed, "ranks": ranks,
-                 "seed": seed, "source": source})
+    return line({"format": FORMAT, "version": VERSION, "scenario": scenario, "deepspeed": deepspeed,
+                 "ranks": ranks, "seed": seed, "source": source})
 
 
 def end() -> bytes:
@@ -39,7 +39,8 @@ class Output:
         if os.path.exists(path) and not os.path.isfile(path):
             raise CannotWrite("cannot write the trace %s: it is there and no regular file" % path)
         try:
-            self._descriptor = os.open(path + ".partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            self._descriptor = os.open(path + ".partial", flags, 0o666)
         except OSError as error:
             raise CannotWrite("cannot write the trace %s: %s" % (path, error.strerror)) from None
 
@@ -63,7 +64,8 @@ class Output:
 
     def _what_is_left(self, error: OSError) -> str:
         if self._path is None:
-            gone = error.errno == errno.EPIPE
-            return "nobody reads the trace any more" if gone else "cannot write the trace: %s" % error.strerror
-        return ("cannot write the trace %s: %s; what was recorded before is in %s.partial, which ends in the middle"
-                % (self._path, error.strerror, self._path))
+            if error.errno == errno.EPIPE:
+                return "nobody reads the trace any more"
+            return "cannot write the trace: %s" % error.strerror
+        return ("cannot write the trace %s: %s; what was recorded before is in %s.partial, which ends in the "
+                "middle" % (self._path, error.strerror, self._path))
