@@ -66,4 +66,10 @@ std::span<const Release> known_releases() {
 
 bool is_known(const Release& release) { return std::ranges::binary_search(known_releases(), release); }
 
+Release nearest_known(const Release& release) {
+  const std::span<const Release> known = known_releases();
+  const auto after = std::ranges::upper_bound(known, release);
+  return after == known.begin() ? known.front() : *(after - 1);
+}
+
 }  // namespace zero3

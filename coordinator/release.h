@@ -31,4 +31,7 @@ std::span<const Release> known_releases();
 
 bool is_known(const Release& release);
 
+// The release itself if it is modelled, else the newest modelled one before it; the oldest for one before all.
+Release nearest_known(const Release& release);
+
 }  // namespace zero3

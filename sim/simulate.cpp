@@ -27,7 +27,7 @@ RankFailure copy_out(const Failure& failure, size_t statement) {
 
 RankResult run_rank(const Experiment& experiment, int rank, const SimulationOptions& options,
                     const std::optional<Divergence>& divergence, RankWatcher* watcher) {
-  const Behaviour behaviour = behaviour_of(options.release);
+  const Behaviour behaviour = options.behaviour ? *options.behaviour : behaviour_of(options.release);
   SimCommunicator communicator(rank, static_cast<int>(experiment.rank_programs.size()), divergence);
   RankRunner runner(experiment, behaviour, communicator, watcher, options.set_order_seed);
   RankResult result{.rank = rank, .failure = std::nullopt, .collectives = {}};

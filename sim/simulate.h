@@ -59,6 +59,8 @@ struct SimulationOptions {
   uint64_t set_order_seed = 0;
   // Makes the watcher of a rank's final run; null: nobody watches.
   std::function<std::unique_ptr<RankWatcher>(int rank)> watch;
+  // Another behaviour than the release's; none: the release's.
+  std::optional<Behaviour> behaviour = {};
 };
 
 SimulationResult simulate(const Experiment& experiment, const SimulationOptions& options);

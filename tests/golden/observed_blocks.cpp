@@ -15,6 +15,7 @@
 #include "sim/observed_log.h"
 #include "sim/short_form.h"
 #include "sim/simulate.h"
+#include "sim/verify/error_text.h"
 #include "tests/golden/overflows.h"
 
 namespace zero3::golden {
@@ -178,40 +179,6 @@ ComparableError comparable(const std::string& error) {
   return result;
 }
 
-// Without the file of a module that lacks a name, and the files and lines of a traceback within a text; torch 2 raises
-// another type where it refuses to concatenate nothing.
-std::string without_places(const std::string& error) {
-  static const std::regex kFolder(R"( \(/[^)]*\))");
-  static const std::regex kTraceback(R"(\s+At:[\s\S]*)");
-  static const std::regex kCat("ValueError: torch.cat");
-  const std::string text = std::regex_replace(std::regex_replace(error, kFolder, ""), kTraceback, "");
-  return std::regex_replace(text, kCat, "RuntimeError: torch.cat");
-}
-
-// A whole error text with each tensor as empty or not, and its ds_summary dicts as a set.
-ComparableError whole(const std::string& error) {
-  static const std::regex kEmpty(R"(tensor\(\[\]([^()]*|\([0-9, ]*\))*\))");
-  static const std::regex kFull(R"(tensor\(\[+[^\]][\s\S]*?\](?:,\s+requires_grad=True)?\))");
-  static const std::regex kSummary(R"(\{'id': [\s\S]*?('active_sub_modules': (set\(\)|\{[0-9, ]*\})))"
-                                   R"((, 'ds_tensor\.shape': torch\.Size\(\[\d+\]\))?\})");
-  static const std::regex kMethod(R"(<bound method [\s\S]*?ds_summary of Parameter containing:\n.*?>)");
-  std::string text = std::regex_replace(error, kEmpty, "<empty$1>");
-  text = without_places(std::regex_replace(text, kFull, "<full>"));
-  ComparableError result;
-  for (const std::regex& pattern : {kSummary, kMethod}) {
-    for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it)
-      result.params.insert((*it)[0].str());
-  }
-  result.skeleton = std::regex_replace(std::regex_replace(text, kSummary, "%"), kMethod, "%");
-  return result;
-}
-
-bool same_whole_error(const std::string& recorded, const std::string& modelled) {
-  const ComparableError seen = whole(recorded);
-  const ComparableError ours = whole(modelled);
-  return seen.skeleton == ours.skeleton && seen.params == ours.params;
-}
-
 // "RuntimeError 'text\n...'": type and Python repr, to "RuntimeError: text...".
 std::string from_repr(const std::string& line) {
   const size_t space = line.find(' ');
@@ -228,8 +195,8 @@ std::string from_repr(const std::string& line) {
 }
 
 bool same_error(const std::string& recorded, const std::string& modelled) {
-  const ComparableError seen = comparable(without_places(recorded));
-  ComparableError ours = comparable(without_places(modelled));
+  const ComparableError seen = comparable(sim::without_places(recorded));
+  ComparableError ours = comparable(sim::without_places(modelled));
   if (!seen.cut) return seen.skeleton == ours.skeleton && seen.params == ours.params;
   const bool starts =
       comparable(modelled).skeleton.starts_with(seen.skeleton) || modelled.starts_with(seen.skeleton);
@@ -355,7 +322,7 @@ std::string difference(const Block& block, const std::vector<RecordedStep>& mode
       return differ(i, fmt::format("whole call path\n  recorded {}\n  modelled {}\n ", recorded.full_path,
                                    model.full_path));
     }
-    if (!recorded.full_error.empty() && !same_whole_error(recorded.full_error, model.full_error)) {
+    if (!recorded.full_error.empty() && !sim::same_error(recorded.full_error, model.full_error)) {
       return differ(i, fmt::format("whole text\n  recorded {}\n  modelled {}\n ", recorded.full_error,
                                    model.full_error));
     }

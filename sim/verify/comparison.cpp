@@ -1,0 +1,200 @@
+#include "sim/verify/comparison.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/verify/error_text.h"
+#include "sim/verify/trace_text.h"
+
+namespace zero3::sim {
+namespace {
+
+struct Item {
+  enum class Kind { kStatement, kEvent, kFailure, kPath, kStatuses, kStop };
+  Kind kind;
+  size_t statement;
+  TraceEvent event = {};
+  std::string text = {};  // as shown; for kFailure and kStatuses, as compared
+  TraceStop::Kind stop = TraceStop::Kind::kTimeout;
+};
+
+std::string_view what_of(Item::Kind kind) {
+  switch (kind) {
+    case Item::Kind::kStatement: return "statement";
+    case Item::Kind::kEvent: return "event";
+    case Item::Kind::kFailure: return "failure";
+    case Item::Kind::kPath: return "path";
+    case Item::Kind::kStatuses: return "statuses";
+    case Item::Kind::kStop: return "hang";
+  }
+  return "?";
+}
+
+// Neighbours whose order is that of a Python set.
+bool unordered(const TraceEvent& a, const TraceEvent& b) {
+  if (a.event != b.event) return false;
+  if (a.event == "release") return a.reason == b.reason || a.reason.empty() || b.reason.empty();
+  return a.event == "wait" && a.step == b.step && a.module_id == b.module_id;
+}
+
+std::vector<TraceEvent> canonical(std::vector<TraceEvent> events) {
+  for (auto first = events.begin(); first != events.end();) {
+    const auto last = std::find_if(first + 1, events.end(),
+                                   [&](const TraceEvent& other) { return !unordered(*first, other); });
+    std::stable_sort(first, last,
+                     [](const TraceEvent& a, const TraceEvent& b) { return a.ds_ids < b.ds_ids; });
+    first = last;
+  }
+  return events;
+}
+
+std::vector<Item> items_of(const RankTrace& rank) {
+  std::vector<Item> items;
+  for (size_t i = 0; i < rank.statements.size(); ++i) {
+    const TraceStatement& statement = rank.statements[i];
+    items.push_back({.kind = Item::Kind::kStatement, .statement = i, .text = statement.text});
+    for (TraceEvent& event : canonical(statement.events)) {
+      const std::string text = text_of(event);
+      items.push_back({.kind = Item::Kind::kEvent, .statement = i, .event = std::move(event), .text = text});
+    }
+    if (statement.failure) {
+      items.push_back({.kind = Item::Kind::kFailure, .statement = i, .text = text_of(*statement.failure)});
+      items.push_back({.kind = Item::Kind::kPath,
+                       .statement = i,
+                       .text = fmt::format("raised in {}", fmt::join(statement.failure->path, " > "))});
+    }
+    if (statement.statuses)
+      items.push_back({.kind = Item::Kind::kStatuses, .statement = i, .text = *statement.statuses});
+  }
+  if (rank.stop) {
+    items.push_back({.kind = Item::Kind::kStop,
+                     .statement = rank.stop->statement,
+                     .text = text_of(*rank.stop),
+                     .stop = rank.stop->kind});
+  }
+  return items;
+}
+
+bool same_event(TraceEvent model, const TraceEvent& real) {
+  if (model.reason.empty() || real.reason.empty()) model.reason = real.reason;
+  return model == real;
+}
+
+bool same(const Item& model, const Item& real) {
+  if (model.kind != real.kind || model.statement != real.statement) return false;
+  switch (model.kind) {
+    case Item::Kind::kEvent: return same_event(model.event, real.event);
+    case Item::Kind::kFailure: return same_error(model.text, real.text);
+    case Item::Kind::kStop: return model.stop == real.stop;
+    default: return model.text == real.text;
+  }
+}
+
+// An exception of the communication library itself: where one backend waits for ever, another refuses.
+bool is_of_backend(const std::string& error) {
+  constexpr std::string_view kWords[] = {"gloo", "NCCL", "ProcessGroup", "Connection closed by peer",
+                                         "op.preamble"};
+  return std::ranges::any_of(kWords,
+                             [&](std::string_view word) { return error.find(word) != std::string::npos; });
+}
+
+struct RankComparison {
+  size_t statements = 0;
+  size_t events = 0;
+  std::optional<Difference> difference;
+  std::string inconclusive;
+};
+
+std::vector<TraceLine> lines_of(const std::vector<Item>& items) {
+  std::vector<TraceLine> lines;
+  for (const Item& item : items) {
+    const bool is_statement = item.kind == Item::Kind::kStatement;
+    lines.push_back({item.statement, is_statement ? "= " + item.text : item.text});
+  }
+  return lines;
+}
+
+// Why the real run says nothing of the place where it and the model part; "" if it does.
+std::string untold(const RunTrace& real, const Item* model_item, const Item* real_item) {
+  if (real_item == nullptr) return real.whole ? "" : "the real run's trace was cut there";
+  if (real_item->kind == Item::Kind::kStop && real_item->stop == TraceStop::Kind::kDied)
+    return "the real run's process " + real_item->text;
+  const bool model_waits = model_item != nullptr && model_item->kind == Item::Kind::kStop;
+  if (model_waits && real_item->kind == Item::Kind::kFailure && is_of_backend(real_item->text))
+    return "ranks part there; the real run's backend refuses what others wait for: " + real_item->text;
+  return "";
+}
+
+std::string what_differs(const Item* model, const Item* real) {
+  for (const Item* item : {real, model}) {
+    if (item != nullptr && item->kind == Item::Kind::kStop) return "hang";
+  }
+  if (model == nullptr || real == nullptr) return "end";
+  if (model->kind == real->kind) return std::string(what_of(model->kind));
+  if (model->kind == Item::Kind::kFailure || real->kind == Item::Kind::kFailure) return "failure";
+  return "event";
+}
+
+RankComparison compare_rank(const RunTrace& model, const RunTrace& real, int rank) {
+  RankComparison result;
+  const RankTrace* real_rank = real.rank(rank);
+  const RankTrace none{.rank = rank};
+  const std::vector<Item> modelled = items_of(model.rank(rank) != nullptr ? *model.rank(rank) : none);
+  const std::vector<Item> seen = items_of(real_rank != nullptr ? *real_rank : none);
+  for (size_t i = 0; i < std::max(modelled.size(), seen.size()); ++i) {
+    const Item* model_item = i < modelled.size() ? &modelled[i] : nullptr;
+    const Item* real_item = i < seen.size() ? &seen[i] : nullptr;
+    if (model_item != nullptr && real_item != nullptr && same(*model_item, *real_item)) {
+      result.events += model_item->kind == Item::Kind::kEvent ? 1 : 0;
+      result.statements += model_item->kind == Item::Kind::kStatuses ? 1 : 0;
+      continue;
+    }
+    result.inconclusive = untold(real, model_item, real_item);
+    if (!result.inconclusive.empty()) return result;
+    const size_t statement = (real_item != nullptr ? real_item : model_item)->statement;
+    result.difference = Difference{rank, statement,          what_differs(model_item, real_item),
+                                   i,    lines_of(modelled), lines_of(seen)};
+    return result;
+  }
+  return result;
+}
+
+auto order(const Difference& difference) {
+  return std::tuple(difference.statement, difference.what == "hang", difference.rank);
+}
+
+}  // namespace
+
+std::optional<Difference> difference_of_rank(const RunTrace& model, const RunTrace& real, int rank) {
+  return compare_rank(model, real, rank).difference;
+}
+
+Comparison compare(const RunTrace& model, const RunTrace& real) {
+  Comparison result;
+  if (real.refused) {
+    result.outcome = Comparison::Outcome::kInconclusive;
+    result.text = "real DeepSpeed was not run: " + *real.refused;
+    return result;
+  }
+  for (int rank = 0; rank < model.ranks; ++rank) {
+    RankComparison one = compare_rank(model, real, rank);
+    result.statements += one.statements;
+    result.events += one.events;
+    if (one.difference && (!result.difference || order(*one.difference) < order(*result.difference)))
+      result.difference = std::move(one.difference);
+    if (!one.inconclusive.empty() && result.text.empty())
+      result.text = fmt::format("rank {}: {}", rank, one.inconclusive);
+  }
+  if (result.difference) {
+    result.outcome = Comparison::Outcome::kDiffers;
+  } else if (!result.text.empty()) {
+    result.outcome = Comparison::Outcome::kInconclusive;
+  }
+  return result;
+}
+
+}  // namespace zero3::sim

@@ -1,0 +1,50 @@
+#include "sim/verify/error_text.h"
+
+#include <regex>
+#include <set>
+
+namespace zero3::sim {
+namespace {
+
+// An error with each tensor as empty or not, and its descriptions of params as a set.
+struct ComparableError {
+  std::string skeleton;  // "%" for each param
+  std::multiset<std::string> params;
+
+  bool operator==(const ComparableError&) const = default;
+};
+
+ComparableError comparable(const std::string& error) {
+  static const std::regex kEmpty(R"(tensor\(\[\]([^()]*|\([0-9, ]*\))*\))");
+  static const std::regex kFull(R"(tensor\(\[+[^\]][\s\S]*?\](?:,\s+requires_grad=True)?\))");
+  static const std::regex kSummary(R"(\{'id': [\s\S]*?('active_sub_modules': (set\(\)|\{[0-9, ]*\})))"
+                                   R"((, 'ds_tensor\.shape': torch\.Size\(\[\d+\]\))?\})");
+  static const std::regex kMethod(R"(<bound method [\s\S]*?ds_summary of Parameter containing:\n.*?>)");
+  std::string text = std::regex_replace(error, kEmpty, "<empty$1>");
+  text = without_places(std::regex_replace(text, kFull, "<full>"));
+  ComparableError result;
+  for (const std::regex& pattern : {kSummary, kMethod}) {
+    for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it)
+      result.params.insert((*it)[0].str());
+  }
+  result.skeleton = std::regex_replace(std::regex_replace(text, kSummary, "%"), kMethod, "%");
+  return result;
+}
+
+}  // namespace
+
+// A module that lacks a name is told with its file; torch 2 raises another type where it refuses to concatenate
+// nothing.
+std::string without_places(const std::string& error) {
+  static const std::regex kFolder(R"( \(/[^)]*\))");
+  static const std::regex kTraceback(R"(\s+At:[\s\S]*)");
+  static const std::regex kCat("ValueError: torch.cat");
+  const std::string text = std::regex_replace(std::regex_replace(error, kFolder, ""), kTraceback, "");
+  return std::regex_replace(text, kCat, "RuntimeError: torch.cat");
+}
+
+bool same_error(const std::string& a, const std::string& b) {
+  return a == b || comparable(a) == comparable(b);
+}
+
+}  // namespace zero3::sim
