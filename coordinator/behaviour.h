@@ -69,6 +69,7 @@ struct Behaviour {
   bool world_one_skips_gather = false;
   bool handles_are_grouped = false;  // a coalesced gather has one handle a dtype, under a handle of handles
   PreBackwardDedup pre_backward_dedup = PreBackwardDedup::kFlag;
+  bool wraps_containers = false;  // tensors in lists and dicts too, else in tuples alone
   bool backward_fn_made_once = false;
   bool grads_remaining_initialised_once = false;
   bool backward_needs_train_mode = false;

@@ -33,8 +33,9 @@ Engine::Engine(Process& process, Module& root, const Behaviour& behaviour, const
   if (options_.with_optimizer || !behaviour.offload_is_optimizer) watch_gradients();
 }
 
-Raised Engine::forward(std::span<const Call> root_children, bool grad_enabled) {
-  Call call{.module = &offload_.root()};
+Raised Engine::forward(std::span<const Call> root_children, bool grad_enabled,
+                       const std::optional<Flow>& root_flow) {
+  Call call{.module = &offload_.root(), .flow = root_flow};
   call.children.assign(root_children.begin(), root_children.end());
   if (Raised raised =
           forward_pass_.run(std::span(&call, 1), grad_enabled, options_.input_requires_grad, true)) {

@@ -5,6 +5,7 @@
 // allowed and does what a script that caught it would see.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,7 +29,9 @@ class Engine {
   Engine(Process& process, Module& root, const Behaviour& behaviour, const Settings& settings,
          Communicator& communicator, Observer* observer, Options options);
 
-  Raised forward(std::span<const Call> root_children, bool grad_enabled);
+  // `root_flow`: of a recorded forward.
+  Raised forward(std::span<const Call> root_children, bool grad_enabled,
+                 const std::optional<Flow>& root_flow = std::nullopt);
   // children called without their root
   Raised forward_direct(std::span<const Call> calls, bool grad_enabled);
   Raised backward();

@@ -27,6 +27,10 @@ Raised ForwardPass::run(std::span<const Call> calls, bool grad_enabled, bool inp
 Raised ForwardPass::call_in_turn(std::span<const Call> calls, Value& value) {
   std::vector<Value> results;
   for (const Call& call : calls) {
+    if (call.read != nullptr) {
+      if (Raised raised = read_weight(call.read)) return raised;
+      continue;
+    }
     results.clear();
     if (Raised raised = call_checkpointed(call, value, results)) return raised;
     if (stopped_) return nullptr;
@@ -38,6 +42,7 @@ Raised ForwardPass::call_in_turn(std::span<const Call> calls, Value& value) {
 
 Raised ForwardPass::call_checkpointed(const Call& call, Value input, std::vector<Value>& outputs) {
   if (call.detach_input) input = Value{};
+  if (call.flow) input.requires_grad = call.flow->inputs.requiring_grad > 0;
   if (call.checkpointing == Checkpointing::kNone || !grad_enabled_) return call_module(call, input, outputs);
   if (call.checkpointing == Checkpointing::kReentrant) {
     grad_enabled_ = false;
@@ -45,7 +50,10 @@ Raised ForwardPass::call_checkpointed(const Call& call, Value input, std::vector
     grad_enabled_ = true;
     if (raised) return raised;
     for (Value& output : outputs) output = Value{-1, input.requires_grad};
-    if (!input.requires_grad) return nullptr;
+    if (!input.requires_grad) {
+      if (call.flow) outputs.assign(1, input);
+      return nullptr;
+    }
     const int index = tape_.add({.kind = NodeKind::kCheckpoint,
                                  .module = call.module,
                                  .frame = static_cast<int>(reentrant_.size()),
@@ -90,19 +98,21 @@ void ForwardPass::count_save() {
 }
 
 Raised ForwardPass::call_module(const Call& call, Value input, std::vector<Value>& outputs) {
+  if (call.flow) return call_recorded(call, input, outputs);
   Module& module = *call.module;
-  if (Raised raised = pre_hooks(module, input)) return raised;
+  if (Raised raised = pre_hooks(call, input)) return raised;
   const bool hooked = module.is_leaf && has_full_backward_hook(module);
   const bool at_input = hooked && input.requires_grad;
   if (at_input) input = wrap_leaf(NodeKind::kLeafBackward, module, input);
   if (Raised raised = run_body(call, input, outputs)) return raised;
   if (stopped_) return nullptr;  // an exception left the module: no forward hook runs
-  if (Raised raised = forward_hooks(module, outputs)) return raised;
+  if (Raised raised = forward_hooks(call, outputs)) return raised;
   if (hooked && !at_input) wrap_leaf_outputs(module, outputs);
   return nullptr;
 }
 
-Raised ForwardPass::pre_hooks(Module& module, Value& input) {
+Raised ForwardPass::pre_hooks(const Call& call, Value& input) {
+  Module& module = *call.module;
   for (size_t i = 0; i < module.forward_pre_hooks.size(); ++i) {
     const Hook hook = module.forward_pre_hooks[i];
     if (hook.kind == Hook::Kind::kResetStep) {
@@ -115,6 +125,8 @@ Raised ForwardPass::pre_hooks(Module& module, Value& input) {
     } else if (hook.kind == Hook::Kind::kLeafInput) {
       module.leaf_inputs_remaining = input.requires_grad ? 1 : 0;
       if (input.requires_grad) input = wrap_leaf(NodeKind::kLeafInput, module, input);
+    } else if (call.flow) {
+      input = wrap_recorded(call, NodeKind::kPostBackward, hook.owner, input);
     } else {
       input = wrap_post_backward(module, hook.owner, input);
     }
@@ -151,16 +163,8 @@ Raised ForwardPass::run_body(const Call& call, Value input, std::vector<Value>& 
 // computation meets an empty tensor.
 Raised ForwardPass::use_weights(std::span<Param* const> weights) {
   for (Param* param : weights) {
-    if (param->data_is_full) continue;
-    if (param->ds_status == ZeroParamStatus::kNotAvailable && in_engine_) {
-      Module& running = *process_.forward_module_stack.back();
-      running.register_external(param);
-      runtime_.emit({.kind = EventKind::kExternal, .module = &running, .params = std::span(&param, 1)});
-      if (Raised raised = partitioner_.all_gather(std::span(&param, 1), Reason::kAccessed, &running))
-        return raised;
-      continue;
-    }
-    if (param->ds_numel == 0) continue;
+    if (Raised raised = read_weight(param)) return raised;
+    if (param->data_is_full || param->ds_numel == 0) continue;
     return raise(FailureKind::kEmptyWeight, "RuntimeError",
                  "The size of tensor a (" + std::to_string(param->ds_numel) +
                      ") must match the size of tensor b (0) at non-singleton dimension 0",
@@ -169,7 +173,17 @@ Raised ForwardPass::use_weights(std::span<Param* const> weights) {
   return nullptr;
 }
 
-Raised ForwardPass::forward_hooks(Module& module, std::vector<Value>& outputs) {
+Raised ForwardPass::read_weight(Param* param) {
+  if (param->data_is_full || param->ds_status != ZeroParamStatus::kNotAvailable || !in_engine_)
+    return nullptr;
+  Module& running = *process_.forward_module_stack.back();
+  running.register_external(param);
+  runtime_.emit({.kind = EventKind::kExternal, .module = &running, .params = std::span(&param, 1)});
+  return partitioner_.all_gather(std::span(&param, 1), Reason::kAccessed, &running);
+}
+
+Raised ForwardPass::forward_hooks(const Call& call, std::vector<Value>& outputs) {
+  Module& module = *call.module;
   for (size_t i = 0; i < module.forward_hooks.size(); ++i) {
     const Hook hook = module.forward_hooks[i];
     if (hook.kind == Hook::Kind::kPostForward) {
@@ -181,6 +195,8 @@ Raised ForwardPass::forward_hooks(Module& module, std::vector<Value>& outputs) {
       if (Raised raised = hook.owner->end_of_forward()) return raised;
     } else if (hook.kind == Hook::Kind::kLeafOutput) {
       if (Raised raised = check_leaf(module, outputs)) return raised;
+    } else if (call.flow) {
+      outputs.front() = wrap_recorded(call, NodeKind::kPreBackward, hook.owner, outputs.front());
     } else {
       for (Value& output : outputs) output = wrap_pre_backward(module, hook.owner, output);
     }

@@ -44,10 +44,13 @@ class ForwardPass {
   Raised call_in_turn(std::span<const Call> calls, Value& value);
   Raised call_checkpointed(const Call& call, Value input, std::vector<Value>& outputs);
   Raised call_module(const Call& call, Value input, std::vector<Value>& outputs);
+  Raised call_recorded(const Call& call, Value chain, std::vector<Value>& outputs);
+  Value wrap_recorded(const Call& call, NodeKind kind, ParameterOffload* owner, Value chain);
+  Raised read_weight(Param* param);
   Raised run_body(const Call& call, Value input, std::vector<Value>& outputs);
   Raised use_weights(std::span<Param* const> weights);
-  Raised pre_hooks(Module& module, Value& input);
-  Raised forward_hooks(Module& module, std::vector<Value>& outputs);
+  Raised pre_hooks(const Call& call, Value& input);
+  Raised forward_hooks(const Call& call, std::vector<Value>& outputs);
   Value op(Module* module, std::span<const Value> inputs, std::span<Param* const> weights);
   Value wrap_post_backward(Module& module, ParameterOffload* owner, Value input);
   Value wrap_pre_backward(Module& module, ParameterOffload* owner, Value output);
@@ -82,8 +85,9 @@ class ForwardPass {
   Value loss_;
   bool grad_enabled_ = true;
   bool in_engine_ = false;
-  int frame_ = -1;                   // region being recorded
-  int saves_left_ = kCountsNothing;  // of a recomputation: stops when it reaches 0
+  bool inside_no_grad_region_ = false;  // first pass of a recorded reentrant region, below its first call
+  int frame_ = -1;                      // region being recorded
+  int saves_left_ = kCountsNothing;     // of a recomputation: stops when it reaches 0
   bool stopped_ = false;
   int backward_depth_ = 0;
 };

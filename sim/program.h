@@ -2,6 +2,7 @@
 // parsers (scenario files, the short form) make it, RankRunner runs it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,22 +20,24 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// One module call of a forward, by module index.
+struct ParamRef {
+  int module = 0;
+  int param = 0;
+
+  bool operator==(const ParamRef&) const = default;
+};
+
+// One module call of a forward, by module index; or, with `read`, a weight that the module around it reads.
 struct PlannedCall {
   int module = 0;
   std::vector<PlannedCall> children = {};
   Checkpointing checkpointing = Checkpointing::kNone;
   bool detach_input = false;
   bool discard_output = false;
+  std::optional<Flow> flow = {};
+  std::optional<ParamRef> read = {};
 
   bool operator==(const PlannedCall&) const = default;
-};
-
-struct ParamRef {
-  int module = 0;
-  int param = 0;
-
-  bool operator==(const ParamRef&) const = default;
 };
 
 enum class OpKind {
@@ -63,6 +66,7 @@ struct Op {
   int engine = 0;
   bool grad_enabled = true;
   std::vector<PlannedCall> plan = {};
+  std::optional<Flow> root_flow = {};  // of a recorded forward
   std::vector<ParamRef> params = {};
   int modifier_rank = -1;  // -1: None
   bool overflow = false;   // a step whose gradients overflowed: skipped by the optimizer

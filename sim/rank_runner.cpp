@@ -22,7 +22,7 @@ Raised RankRunner::run(const Statement& statement) {
 Raised RankRunner::run_op(const Op& op) {
   Engine& engine = *engines_[static_cast<size_t>(op.engine)];
   switch (op.kind) {
-    case OpKind::kForward: return engine.forward(calls(op.plan), op.grad_enabled);
+    case OpKind::kForward: return engine.forward(calls(op.plan), op.grad_enabled, op.root_flow);
     case OpKind::kForwardDirect: return engine.forward_direct(calls(op.plan), op.grad_enabled);
     case OpKind::kBackward: return engine.backward();
     case OpKind::kStep: return engine.step(op.overflow);
@@ -51,11 +51,16 @@ Raised RankRunner::run_op(const Op& op) {
 std::vector<Call> RankRunner::calls(const std::vector<PlannedCall>& plan) {
   std::vector<Call> made;
   for (const PlannedCall& planned : plan) {
+    if (planned.read) {
+      made.push_back({.read = model_.param(planned.read->module, planned.read->param)});
+      continue;
+    }
     made.push_back({.module = &model_.module(planned.module),
                     .children = calls(planned.children),
                     .checkpointing = planned.checkpointing,
                     .detach_input = planned.detach_input,
-                    .discard_output = planned.discard_output});
+                    .discard_output = planned.discard_output,
+                    .flow = planned.flow});
   }
   return made;
 }

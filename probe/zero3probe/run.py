@@ -3,7 +3,7 @@
 Sizes are elements of full parameters. Everything names modules and plans by index.
 """
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 CHECKPOINTS = ("reentrant", "non-reentrant", "whole-recompute")
 OPS = ("forward", "backward", "step", "train", "eval", "save_16bit_model", "consolidated_16bit_state_dict",
@@ -40,14 +40,46 @@ class Module:
     leaf: bool = False
 
 
+class Tensors(NamedTuple):
+    """Tensors that require grad among those that a recorded call was given by position, or returned.
+
+    Numbers of tensors. `reached`: those that backward comes to; `contained`: in lists and dicts.
+    """
+    requiring_grad: int = 1
+    reached: int = 1
+    contained_requiring_grad: int = 0
+    contained_reached: int = 0
+
+
+@dataclass
+class Flow:
+    """The tensors of one recorded call."""
+    inputs: Tensors = Tensors()
+    outputs: Tensors = Tensors()
+
+
 @dataclass
 class Call:
-    """One module call of a forward. `checkpoint` is None or one of CHECKPOINTS."""
-    module: int
+    """One module call of a forward, or, with `read`, a weight that the module around it reads.
+
+    `checkpoint` is None or one of CHECKPOINTS; `flow` belongs to recorded plans alone.
+    """
+    module: int = 0
     calls: List["Call"] = field(default_factory=list)
     checkpoint: Optional[str] = None
     detach: bool = False
     discard: bool = False
+    flow: Optional[Flow] = None
+    read: Optional[ParamRef] = None
+
+
+@dataclass
+class Raised:
+    """What ended a recorded run, or a statement of it that the script went on from."""
+    statement: int
+    exception: str
+    text: str
+    path: List[str] = field(default_factory=list)
 
 
 @dataclass
@@ -88,3 +120,5 @@ class Run:
     plans: List[List[Call]] = field(default_factory=list)
     programs: List[List[Statement]] = field(default_factory=list)  # one a rank; equal ones are the same list
     partial: bool = False  # the file was cut
+    root_flows: Dict[int, Flow] = field(default_factory=dict)  # by plan: of the recorded ones
+    raised: Dict[int, List[Raised]] = field(default_factory=dict)  # by rank; of a recorded run

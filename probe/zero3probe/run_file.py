@@ -5,8 +5,8 @@ Needs the standard library alone. A file that was cut is read up to the cut and 
 import json
 from typing import Any, Callable, Dict, IO, Iterator, List, Optional
 
-from zero3probe.run import (CHECKPOINTS, OPS, Call, Engine, External, Module, Op, Param, ParamRef, Run,
-                            Statement)
+from zero3probe.run import (CHECKPOINTS, OPS, Call, Engine, External, Flow, Module, Op, Param, ParamRef,
+                            Raised, Run, Statement, Tensors)
 
 FORMAT = "zero3sim-run"
 VERSION = 1
@@ -201,13 +201,22 @@ def _read_line(run: Run, item: Dict[str, Any]) -> None:
         number = fields.take("plan", int)
         if number != len(run.plans):
             raise _Wrong("plan %d where plan %d is next" % (number, len(run.plans)))
-        run.plans.append(_read_calls(fields.take("calls", list), len(run.modules)))
+        root = fields.take("root", dict, None)
+        if root is not None:
+            root_fields = _Fields(root, "the root of plan %d" % number)
+            run.root_flows[number] = _read_flow(root_fields)
+            root_fields.done()
+        run.plans.append(_read_calls(fields.take("calls", list), run, root is not None))
         fields.done()
         return
     fields = _Fields(item, "a statement")
     rank = fields.take("rank", int, least=0)
     if rank >= run.ranks or rank not in (len(run.programs) - 1, len(run.programs)):
         raise _Wrong("rank %d here; the ranks follow one after the other, up to %d" % (rank, run.ranks - 1))
+    if "raised" in item:
+        run.raised.setdefault(rank, []).append(_read_raised(fields.take("raised", dict)))
+        fields.done()
+        return
     same_as = fields.take("same_as", int, None)
     if same_as is not None:
         if not (0 <= same_as < rank == len(run.programs)):
@@ -228,24 +237,52 @@ def _read_line(run: Run, item: Dict[str, Any]) -> None:
     run.programs[rank].append(statement)
 
 
-def _read_calls(items: List[Any], modules: int) -> List[Call]:
+def _read_raised(item: Dict[str, Any]) -> Raised:
+    fields = _Fields(item, "what was raised")
+    raised = Raised(fields.take("statement", int, least=0), fields.take("exception", str),
+                    fields.take("text", str), fields.take("path", list, []))
+    fields.done()
+    return raised
+
+
+def _read_flow(fields: "_Fields") -> Flow:
+    return Flow(_read_tensors(fields.take("in", list, None)), _read_tensors(fields.take("out", list, None)))
+
+
+def _read_tensors(item: Optional[List[Any]]) -> Tensors:
+    if item is None:
+        return Tensors()
+    if len(item) not in (2, 4) or not all(type(number) is int and number >= 0 for number in item):
+        raise _Wrong("the tensors of a call are 2 or 4 whole numbers, not %s" % json.dumps(item)[:40])
+    return Tensors(*item)
+
+
+def _read_calls(items: List[Any], run: Run, recorded: bool) -> List[Call]:
+    modules = len(run.modules)
     calls = []
     for item in items:
+        if isinstance(item, dict) and "read" in item:
+            fields = _Fields(item, "a weight that is read")
+            calls.append(Call(read=_check_ref(run, _ref(fields.take("read", list)))))
+            fields.done()
+            continue
         if isinstance(item, dict):
             fields = _Fields(item, "a call")
             call = Call(_index(fields.take("module", int), modules, "module"))
-            call.calls = _read_calls(fields.take("calls", list, []), modules)
+            call.calls = _read_calls(fields.take("calls", list, []), run, recorded)
             call.checkpoint = fields.take("checkpoint", str, None)
             if call.checkpoint is not None and call.checkpoint not in CHECKPOINTS:
                 raise _Wrong("\"checkpoint\" is one of %s, not %s"
                              % (", ".join(CHECKPOINTS), call.checkpoint))
             call.detach = fields.take("detach", bool, False)
             call.discard = fields.take("discard", bool, False)
+            call.flow = _read_flow(fields) if recorded else None
             fields.done()
         elif isinstance(item, list) and len(item) == 2 and isinstance(item[1], list):
-            call = Call(_index(item[0], modules, "module"), _read_calls(item[1], modules))
+            call = Call(_index(item[0], modules, "module"), _read_calls(item[1], run, recorded),
+                        flow=Flow() if recorded else None)
         else:
-            call = Call(_index(item, modules, "module"))
+            call = Call(_index(item, modules, "module"), flow=Flow() if recorded else None)
         calls.append(call)
     return calls
 
@@ -312,13 +349,30 @@ def write_run(run: Run, stream: IO[str]) -> None:
         for statement in program:
             for op in statement.ops:
                 while op.plan is not None and op.plan >= known_plans:
-                    calls = [_call_item(call) for call in run.plans[known_plans]]
-                    stream.write(dumps({"plan": known_plans, "calls": calls}) + "\n")
+                    calls = [call_item(call) for call in run.plans[known_plans]]
+                    stream.write(dumps(plan_item(known_plans, calls, run.root_flows.get(known_plans))) + "\n")
                     known_plans += 1
             stream.write(dumps({"rank": rank, "text": statement.text,
-                                "ops": [_op_item(op) for op in statement.ops]}) + "\n")
+                                "ops": [op_item(op) for op in statement.ops]}) + "\n")
+        for raised in run.raised.get(rank, ()):
+            stream.write(dumps(raised_item(rank, raised)) + "\n")
     if not run.partial:
         stream.write(dumps({"end": True}) + "\n")
+
+
+def plan_item(number: int, calls: List[Any], root: Optional[Flow]) -> Dict[str, Any]:
+    """The line of a plan; `calls` as call_item makes them, `root` of a recorded one."""
+    item: Dict[str, Any] = {"plan": number}
+    if root is not None:
+        item["root"] = _flow_item(root)
+    item["calls"] = calls
+    return item
+
+
+def raised_item(rank: int, raised: Raised) -> Dict[str, Any]:
+    """The line of what a recorded run raised."""
+    item = {"statement": raised.statement, "exception": raised.exception, "text": raised.text}
+    return {"rank": rank, "raised": dict(item, path=raised.path) if raised.path else item}
 
 
 def header_of(run: Run) -> Dict[str, Any]:
@@ -363,9 +417,21 @@ def _param_item(param: Param) -> Dict[str, Any]:
     return item
 
 
-def _call_item(call: Call) -> Any:
-    calls = [_call_item(inner) for inner in call.calls]
-    if call.checkpoint is None and not call.detach and not call.discard:
+def _flow_item(flow: Optional[Flow]) -> Dict[str, Any]:
+    item: Dict[str, Any] = {}
+    for key, tensors in (("in", flow.inputs), ("out", flow.outputs)) if flow is not None else ():
+        if tensors != Tensors():
+            item[key] = list(tensors if any(tensors[2:]) else tensors[:2])
+    return item
+
+
+def call_item(call: Call) -> Any:
+    """A call of a plan's line."""
+    if call.read is not None:
+        return {"read": list(call.read)}
+    calls = [call_item(inner) for inner in call.calls]
+    flow = _flow_item(call.flow)
+    if call.checkpoint is None and not call.detach and not call.discard and not flow:
         return [call.module, calls] if calls else call.module
     item: Dict[str, Any] = {"module": call.module}
     if calls:
@@ -376,10 +442,12 @@ def _call_item(call: Call) -> Any:
         item["detach"] = True
     if call.discard:
         item["discard"] = True
+    item.update(flow)
     return item
 
 
-def _op_item(op: Op) -> Dict[str, Any]:
+def op_item(op: Op) -> Dict[str, Any]:
+    """An op of a statement's line."""
     item: Dict[str, Any] = {"op": op.op}
     if op.engine:
         item["engine"] = op.engine

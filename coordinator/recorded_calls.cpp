@@ -1,0 +1,68 @@
+// Calls recorded from a real run. How tensors flow between them is not modelled: which hooks of a call backward comes
+// to was seen, and torch runs them in the reverse order of their making. So every node that backward reached hangs on
+// the one made before it.
+#include <algorithm>
+
+#include "coordinator/forward_pass.h"
+
+namespace zero3 {
+
+Raised ForwardPass::call_recorded(const Call& call, Value chain, std::vector<Value>& outputs) {
+  Module& module = *call.module;
+  const Flow& flow = *call.flow;
+  if (Raised raised = pre_hooks(call, chain)) return raised;
+  const bool hooked = module.is_leaf && has_full_backward_hook(module);
+  const bool at_input = hooked && flow.inputs.requiring_grad > 0;
+  if (at_input) chain = wrap_leaf(NodeKind::kLeafBackward, module, chain);
+  if (Raised raised = use_weights(module.own_params)) return raised;
+  const bool reached = flow.outputs.reached > 0 || flow.outputs.contained_reached > 0 ||
+                       flow.inputs.reached > 0 || flow.inputs.contained_reached > 0;
+  if (reached && !module.own_params.empty()) {
+    chain.requires_grad = chain.node >= 0;
+    const Value computed = op(&module, std::span(&chain, 1), module.own_params);
+    if (computed.node >= 0) chain = computed;
+  }
+  if (stopped_) return nullptr;
+  const bool outer = inside_no_grad_region_;
+  if (call.checkpointing == Checkpointing::kReentrant && !grad_enabled_) inside_no_grad_region_ = true;
+  Raised raised = call_in_turn(call.children, chain);
+  inside_no_grad_region_ = outer;
+  if (raised || stopped_) return raised;
+  chain.requires_grad = grad_enabled_ && flow.outputs.requiring_grad > 0;
+  outputs.assign(1, chain);
+  if (Raised raised_after = forward_hooks(call, outputs)) return raised_after;
+  if (hooked && !at_input) wrap_leaf_outputs(module, outputs);
+  outputs.front().requires_grad = outputs.front().node >= 0;
+  return nullptr;
+}
+
+// The wrappers of one hook around the call's inputs (kPostBackward) or outputs (kPreBackward).
+Value ForwardPass::wrap_recorded(const Call& call, NodeKind kind, ParameterOffload* owner, Value chain) {
+  Module& module = *call.module;
+  const bool inputs = kind == NodeKind::kPostBackward;
+  const Tensors& tensors = inputs ? call.flow->inputs : call.flow->outputs;
+  int wrapped = inside_no_grad_region_ ? 0 : tensors.requiring_grad;
+  int reached = grad_enabled_ ? tensors.reached : 0;
+  if (runtime_.behaviour.wraps_containers) {
+    wrapped += inside_no_grad_region_ ? 0 : tensors.contained_requiring_grad;
+    reached += grad_enabled_ ? tensors.contained_reached : 0;
+  }
+  ParameterOffload* maker = inputs ? module.post_bwd_fn_owner : module.pre_bwd_fn_owner;
+  if (inputs) {
+    const bool once = runtime_.behaviour.grads_remaining_initialised_once;
+    if (!once || !module.has_grads_remaining) module.ds_grads_remaining = 0;
+    module.has_grads_remaining = true;
+    module.ds_grads_remaining += wrapped;
+  } else {
+    module.applied_pre_backward_ref_cnt += std::max(wrapped, 1);
+    module.pre_backward_done = false;
+  }
+  for (int i = 0; i < reached; ++i) {
+    const int index = tape_.add({.kind = kind, .module = &module, .owner = maker != nullptr ? maker : owner});
+    if (chain.node >= 0) tape_.add_input(chain.node);
+    chain = {index, true};
+  }
+  return chain;
+}
+
+}  // namespace zero3
