@@ -143,7 +143,7 @@ class ProgramReader {
         .kind = YamlNode::Kind::kMap, .place = node.place, .scalar = {}, .keys = {}, .items = {}};
     const YamlNode all{.place = node.place, .scalar = {}, .keys = {}, .items = {}};
     if (const Word* word = find_word(node.scalar)) {
-      step.ops = {{.kind = word->kind}};
+      step.ops = {{.kind = word->kind, .overflow = word->overflow}};
     } else if (node.scalar == "train" || node.scalar == "forward" || node.scalar == "evaluate" ||
                node.scalar == "unwrap_model_for_generation") {
       read_verb(step, node.scalar, nothing, all);

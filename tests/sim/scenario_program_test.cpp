@@ -69,6 +69,16 @@ TEST(ScenarioProgram, EveryOperationCanBeWritten) {
   EXPECT_EQ(program[13].ops[0].params.size(), 2u);
 }
 
+TEST(ScenarioProgram, AnOverflowingStepOverflowsHoweverItIsWritten) {
+  for (const char* step : {"  - overflowing_step\n", "  - {overflowing_step: , engine: 0}\n",
+                           "  - {train: emb, overflow: true}\n"}) {
+    const Op update = run(step).rank_programs[0][0].ops.back();
+    EXPECT_EQ(update.kind, OpKind::kStep) << step;
+    EXPECT_TRUE(update.overflow) << step;
+  }
+  EXPECT_FALSE(run("  - step\n").rank_programs[0][0].ops.back().overflow);
+}
+
 TEST(ScenarioProgram, EvaluateGoesBackToTraining) {
   const Experiment experiment = run("  - evaluate: emb\n");
   EXPECT_THAT(kinds_of(experiment), ElementsAre(OpKind::kEval, OpKind::kForward, OpKind::kTrain));
