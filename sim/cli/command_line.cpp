@@ -69,11 +69,9 @@ void add_run(CLI::App& app, RunArguments& arguments, Command& chosen) {
   });
 }
 
-void add_try(CLI::App& app, TryArguments& arguments, Command& chosen) {
+// The model, settings, ranks and seed of a program in the short form. Hands back --ranks and --seed.
+std::pair<CLI::Option*, CLI::Option*> add_short_form_options(CLI::App* command, TryArguments& arguments) {
   ShortFormOptions& options = arguments.options;
-  CLI::App* command = app.add_subcommand("try", "Run a program in the short form: \"t:ABC t:ABC t:AC\"");
-  command->add_option("program", arguments.program, "Tokens, see docs/short-form.md")->required();
-  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(kFilled);
   const auto size = [command](const char* name, int64_t& value, const char* help) {
     command->add_option(name, value, help)->check(CLI::Range(int64_t{0}, kMaxNumel))->capture_default_str();
   };
@@ -98,15 +96,42 @@ void add_try(CLI::App& app, TryArguments& arguments, Command& chosen) {
                     "log_trace_cache_warnings (v0.16.4 and later)");
   command->add_option("--model", arguments.model, "A nested model, as JSON (docs/short-form.md)")
       ->check(kFilled);
-  command->add_option("--ranks", options.ranks, "World size")
-      ->check(CLI::Range(1, kMaxRanks))
-      ->capture_default_str();
-  command->add_option("--seed", arguments.seed, "Seed of hash order; 0: by ds_id")
-      ->check(kSeed)
-      ->capture_default_str();
+  CLI::Option* ranks = command->add_option("--ranks", options.ranks, "World size");
+  ranks->check(CLI::Range(1, kMaxRanks))->capture_default_str();
+  CLI::Option* seed = command->add_option("--seed", arguments.seed, "Seed of hash order; 0: by ds_id");
+  seed->check(kSeed)->capture_default_str();
+  return {ranks, seed};
+}
+
+void add_try(CLI::App& app, TryArguments& arguments, Command& chosen) {
+  CLI::App* command = app.add_subcommand("try", "Run a program in the short form: \"t:ABC t:ABC t:AC\"");
+  command->add_option("program", arguments.program, "Tokens, see docs/short-form.md")->required();
+  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(kFilled);
+  add_short_form_options(command, arguments);
   command->add_flag("--events", arguments.events, "Print every event, in the notation of the recorded runs");
   add_output_options(*command, arguments.format, arguments.trace);
   command->callback([&arguments, &chosen] { chosen = [&arguments] { return try_program(arguments); }; });
+}
+
+void add_unroll(CLI::App& app, UnrollArguments& arguments, Command& chosen) {
+  CLI::App* command = app.add_subcommand("unroll", "Write a scenario as a run file (docs/run-format.md)");
+  CLI::Option* file = command->add_option("file", arguments.path, "A scenario file, or a run file");
+  file->check(kFilled);
+  CLI::Option* program =
+      command->add_option("--program", arguments.short_form.program, "A program in the short form instead");
+  program->check(kFilled)->excludes(file);
+  const auto [ranks, seed] = add_short_form_options(command, arguments.short_form);
+  for (CLI::Option* option : command->get_options()) {
+    const bool of_all = option == file || option == program || option == ranks || option == seed;
+    if (!of_all && option != command->get_help_ptr()) option->needs(program);
+  }
+  command->add_option("-o,--output", arguments.out, "File to write (default: standard output)")
+      ->check(kFilled);
+  command->callback([&arguments, &chosen, ranks, seed] {
+    arguments.ranks_given = ranks->count() > 0;
+    arguments.seed_given = seed->count() > 0;
+    chosen = [&arguments] { return unroll(arguments); };
+  });
 }
 
 // Bad usage is bad input; asking for help is not.
@@ -136,6 +161,8 @@ int run_command_line(int argc, char** argv) {
   Command chosen;
   add_run(app, run, chosen);
   add_try(app, short_form, chosen);
+  UnrollArguments unrolled;
+  add_unroll(app, unrolled, chosen);
   CLI::App* list = app.add_subcommand("list", "List scenarios with their titles and sources");
   list->add_option("paths", listed, "Files or folders")->capture_default_str();
   list->callback([&] { chosen = [&] { return list_scenarios(listed); }; });
@@ -144,7 +171,8 @@ int run_command_line(int argc, char** argv) {
   releases->callback([&] { chosen = [&] { return show_releases(release); }; });
   try {
     app.parse(argc, argv);
-    if (!chosen) throw BadInput("no command", "one of: run, try, list, releases; see zero3sim --help");
+    if (!chosen)
+      throw BadInput("no command", "one of: run, try, unroll, list, releases; see zero3sim --help");
     return exit_code(chosen());
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error);

@@ -34,10 +34,22 @@ struct TryArguments {
   std::string trace;
 };
 
+struct UnrollArguments {
+  std::string path;          // a scenario, or a run file; empty: the short form's program
+  TryArguments short_form;   // its ranks and seed are those of a scenario too
+  bool ranks_given = false;  // else the scenario's own
+  bool seed_given = false;
+  std::string out;  // file to write; empty: standard output
+};
+
 Verdict run_scenarios(const RunArguments& arguments);
 Verdict try_program(const TryArguments& arguments);
+Verdict unroll(const UnrollArguments& arguments);
 Verdict list_scenarios(const std::vector<std::string>& paths);
 // Of all releases if `release` is empty.
 Verdict show_releases(const std::string& release);
+
+// What a short form's program runs, on its own model or one of --model.
+Experiment experiment_of(const TryArguments& arguments);
 
 }  // namespace zero3::sim::cli

@@ -17,16 +17,6 @@
 namespace zero3::sim::cli {
 namespace {
 
-Experiment experiment_of(const TryArguments& arguments) {
-  if (arguments.model.empty()) return parse_short_form(arguments.program, arguments.options);
-  if (!arguments.options.dup.empty()) {
-    throw BadInput("--dup belongs to the short form's own model",
-                   "in a model file write \"shared\": [[parent, child]]");
-  }
-  return nested_experiment(parse_nested_model(read_text_file(arguments.model), arguments.model),
-                           arguments.program, arguments.options);
-}
-
 std::string reproduce_line(const TryArguments& arguments, const Release& release) {
   const ShortFormOptions& options = arguments.options;
   const ShortFormOptions usual;
@@ -87,6 +77,16 @@ Verdict print_events(const TryArguments& arguments, const Experiment& experiment
 }
 
 }  // namespace
+
+Experiment experiment_of(const TryArguments& arguments) {
+  if (arguments.model.empty()) return parse_short_form(arguments.program, arguments.options);
+  if (!arguments.options.dup.empty()) {
+    throw BadInput("--dup belongs to the short form's own model",
+                   "in a model file write \"shared\": [[parent, child]]");
+  }
+  return nested_experiment(parse_nested_model(read_text_file(arguments.model), arguments.model),
+                           arguments.program, arguments.options);
+}
 
 Verdict try_program(const TryArguments& arguments) {
   const Experiment experiment = experiment_of(arguments);

@@ -132,9 +132,11 @@ std::vector<ParamRef> ScenarioModel::params_below(int top) const {
   return params;
 }
 
-std::optional<int64_t> ScenarioModel::total_numel() const {
+std::optional<int64_t> ScenarioModel::total_numel() const { return sim::total_numel(spec); }
+
+std::optional<int64_t> total_numel(const ModelSpec& model) {
   int64_t total = 0;
-  for (const ModuleSpec& each : spec.modules) {
+  for (const ModuleSpec& each : model.modules) {
     for (const ParamSpec& param : each.params) {
       if (param.tied_module >= 0) continue;
       const std::optional<int64_t> numel = numel_of(param.shape);
@@ -145,8 +147,8 @@ std::optional<int64_t> ScenarioModel::total_numel() const {
   return total;
 }
 
-TreeExtent extent_of(const ScenarioModel& model) {
-  const size_t count = model.spec.modules.size();
+TreeExtent extent_of(const ModelSpec& model) {
+  const size_t count = model.modules.size();
   std::vector<TreeExtent> extents(count);
   std::vector<bool> entered(count);
   TreeExtent all;
@@ -156,7 +158,7 @@ TreeExtent extent_of(const ScenarioModel& model) {
     while (!pending.empty()) {
       const int index = pending.back();
       TreeExtent& own = extents[static_cast<size_t>(index)];
-      const std::vector<int>& children = model.module(index).children;
+      const std::vector<int>& children = model.modules[static_cast<size_t>(index)].children;
       if (own.visits > 0 || entered[static_cast<size_t>(index)]) {
         pending.pop_back();
         if (own.visits > 0) continue;

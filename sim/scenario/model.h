@@ -67,8 +67,7 @@ struct ScenarioModel {
   std::vector<int> callable_children(int parent) const;
   // module.parameters() as references: pre-order, no duplicates.
   std::vector<ParamRef> params_below(int top) const;
-  // Elements of all distinct params; nothing: more than 2^62.
-  std::optional<int64_t> total_numel() const;
+  std::optional<int64_t> total_numel() const;  // zero3::sim::total_numel of the spec
 };
 
 // How far a walk over the model from its roots goes, every path to a shared module counted: DeepSpeed registers hooks
@@ -78,7 +77,10 @@ struct TreeExtent {
   int64_t visits = 0;
 };
 constexpr int64_t kMaxTree = 1'000'000;
-TreeExtent extent_of(const ScenarioModel& model);
+TreeExtent extent_of(const ModelSpec& model);
+
+// Elements of all distinct params; nothing: more than 2^62.
+std::optional<int64_t> total_numel(const ModelSpec& model);
 
 // Elements of a shape; nothing: more than 2^62.
 std::optional<int64_t> numel_of(const std::vector<int64_t>& shape);

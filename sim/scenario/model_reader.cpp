@@ -283,7 +283,7 @@ class ModelReader {
 
   void check_sizes() {
     if (!model_.total_numel()) file_.fail(node_.place, "the model has more than 2^62 elements");
-    const TreeExtent extent = extent_of(model_);
+    const TreeExtent extent = extent_of(model_.spec);
     if (extent.depth > kMaxDepth)
       file_.fail(node_.place, fmt::format("modules nested more than {} deep", kMaxDepth));
     if (extent.visits >= kMaxTree) {
@@ -309,8 +309,18 @@ class ModelReader {
       if (frozen != nullptr && file_.boolean(*frozen, "frozen")) freeze_below(module);
     }
     const YamlNode* paths = node_.find("freeze");
-    if (paths == nullptr) return;
-    for (const YamlNode& path : file_.list(*paths, "freeze", "for example [encoder, head.bias]").items) {
+    if (paths != nullptr) freeze_paths(*paths);
+    for (ModuleSpec& module : model_.spec.modules) {
+      for (ParamSpec& param : module.params) {
+        if (param.tied_module < 0) continue;
+        const ModuleSpec& owner = model_.module(param.tied_module);
+        param.requires_grad = owner.params[static_cast<size_t>(param.tied_param)].requires_grad;
+      }
+    }
+  }
+
+  void freeze_paths(const YamlNode& paths) {
+    for (const YamlNode& path : file_.list(paths, "freeze", "for example [encoder, head.bias]").items) {
       const int module = model_.find(0, file_.text(path, "a path"));
       if (module >= 0) {
         freeze_below(module);

@@ -79,16 +79,22 @@ TEST(Vocabulary, OfTheShortForm) {
   }
 }
 
-TEST(Vocabulary, OfOptions) {
-  const std::string help = shell("zero3sim try --help").out;
-  const std::string document = read_file("docs/short-form.md");
-  const std::regex option("\n  (?:-h,)?(--[a-z-]+)");
+// Every option that a command's help lists is in one of these documents.
+void expect_options_in(const std::string& command, const std::string& documents, size_t at_least) {
+  const std::string help = shell("zero3sim " + command + " --help").out;
+  const std::regex option("\n  (?:-[a-z],)?(--[a-z-]+)");
   size_t options = 0;
   for (std::sregex_iterator match(help.begin(), help.end(), option), end; match != end; ++match, ++options) {
     if ((*match)[1] == "--help") continue;
-    EXPECT_THAT(document, HasSubstr("`" + (*match)[1].str()));
+    EXPECT_THAT(documents, HasSubstr("`" + (*match)[1].str())) << command;
   }
-  EXPECT_GT(options, 10U);
+  EXPECT_GT(options, at_least) << command;
+}
+
+TEST(Vocabulary, OfOptions) {
+  const std::string short_form = read_file("docs/short-form.md");
+  expect_options_in("try", short_form, 10);
+  expect_options_in("unroll", short_form + read_file("docs/run-format.md"), 10);
 }
 
 }  // namespace

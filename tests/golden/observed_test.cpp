@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/run_file/run_file.h"
 #include "tests/golden/observed_blocks.h"
 
 namespace zero3::golden {
@@ -13,6 +14,17 @@ namespace {
 class Observed : public testing::TestWithParam<Block> {};
 
 TEST_P(Observed, ModelDoesWhatTheReleaseDid) { EXPECT_EQ(difference(GetParam(), run_model(GetParam())), ""); }
+
+// Programs and models of all shapes go through the run file and come back the same.
+TEST_P(Observed, ComesBackFromItsRunFile) {
+  const sim::Experiment& experiment = GetParam().experiment;
+  sim::Experiment read = sim::read_runs(sim::write_run(experiment, "golden", 0), "run").front().experiment;
+  for (size_t rank = 0; rank < read.rank_programs.size(); ++rank) {
+    for (size_t i = 0; i < read.rank_programs[rank].size(); ++i)
+      read.rank_programs[rank][i].place = experiment.rank_programs[rank][i].place;  // of another file
+  }
+  EXPECT_TRUE(read == experiment);
+}
 
 std::string test_name(const testing::TestParamInfo<Block>& info) {
   std::string name = info.param.file + "_line_" + std::to_string(info.param.line);

@@ -1,8 +1,12 @@
 // Run files: what an experiment is written as, and that it comes back the same.
 #include "sim/run_file/run_file.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
+#include "sim/bad_input.h"
 #include "sim/scenario/scenario.h"
 #include "sim/short_form.h"
 
@@ -44,6 +48,196 @@ TEST(WriteRun, SpellsOutTheShortForm) {
             "\n"
             R"({"end":true})"
             "\n");
+}
+
+// Places say where in a file a statement stands: another file, another place.
+Experiment without_places(Experiment experiment) {
+  for (Program& program : experiment.rank_programs) {
+    for (Statement& statement : program) statement.place = {};
+  }
+  return experiment;
+}
+
+std::vector<std::string> all_scenarios() {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("scenarios")) {
+    if (entry.path().extension() == ".yaml") paths.push_back(entry.path().string());
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
+class EveryScenario : public testing::TestWithParam<std::string> {};
+
+TEST_P(EveryScenario, ComesBackFromItsRunFile) {
+  const Scenario scenario = load_scenario(GetParam());
+  const Experiment experiment = scenario.experiment();
+  const std::string text = write_run(experiment, scenario.name, scenario.seed);
+  const std::vector<RecordedRun> runs = read_runs(text, "run");
+  ASSERT_EQ(runs.size(), 1);
+  EXPECT_TRUE(without_places(runs[0].experiment) == without_places(experiment));
+  EXPECT_EQ(runs[0].name, scenario.name);
+  EXPECT_EQ(runs[0].seed, scenario.seed);
+  EXPECT_FALSE(runs[0].partial);
+  EXPECT_EQ(write_run(runs[0]), text);
+}
+
+INSTANTIATE_TEST_SUITE_P(Library, EveryScenario, testing::ValuesIn(all_scenarios()),
+                         [](const auto& scenario) {
+                           std::string name = scenario.param;
+                           std::ranges::replace_if(
+                               name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; },
+                               '_');
+                           return name;
+                         });
+
+Experiment scenario_of(const std::string& model, const std::string& program) {
+  const std::string text = "zero3sim: 1\nmodel: {" + model + "}\nprogram: " + program + "\n";
+  return parse_scenario("test.yaml", text).experiment(3, 5);
+}
+
+TEST(RunFile, KeepsWhatOnlySomeModelsHave) {
+  const Experiment experiment = scenario_of(
+      "params: {scale: [4]}, freeze: [a], leaf_modules: [Block], other_roots: {critic: {children: {e: "
+      "{same_as: a}}}},"
+      " children: {a: \"Linear(4, 4)\", b: {type: Block, outputs: 2, params: {w: {same_as: a.weight}},"
+      " external: [scale, {param: a.bias, registered: true}]}, again: {same_as: b}}",
+      "[{train: 'a:reentrant:detach b:checkpoint:discard[a:whole_recompute]'}, {forward: b, direct: true, "
+      "grad: false},"
+      " {gather: [a.weight], modifier_rank: 2, do: [{unwrap_model_for_generation: [evaluate]}]},"
+      " overflowing_step, {when: {rank: 0}, do: [save_16bit_model]}]");
+  EXPECT_TRUE(without_places(read_runs(write_run(experiment, "x", 5), "run")[0].experiment) ==
+              without_places(experiment));
+}
+
+TEST(RunFile, HoldsRanksThatDoNothing) {
+  const Experiment experiment = scenario_of("children: {a: ReLU}", "[{when: {rank: 1}, do: [train]}]");
+  const std::string text = write_run(experiment, "x", 0);
+  EXPECT_NE(text.find("{\"rank\":0}\n"), std::string::npos);
+  EXPECT_NE(text.find("{\"rank\":2,\"same_as\":0}\n"), std::string::npos);
+  EXPECT_TRUE(without_places(read_runs(text, "run")[0].experiment) == without_places(experiment));
+}
+
+TEST(RunFile, HoldsRunsOneAfterTheOther) {
+  const std::string one = write_run(parse_short_form("t:A", {}), "one", 1);
+  const std::string two = write_run(parse_short_form("f:B", {}), "two", 2);
+  const std::vector<RecordedRun> runs = read_runs(one + "\n" + two, "run");
+  ASSERT_EQ(runs.size(), 2);
+  EXPECT_EQ(runs[0].name, "one");
+  EXPECT_EQ(runs[1].name, "two");
+}
+
+TEST(RunFile, SaysWhatItWasRecordedOn) {
+  RecordedRun run{parse_short_form("t:A", {}), "train.py", 0, false,
+                  RecordedOn{"0.15.2", "2.1", "", "train.py"}};
+  const std::string text = write_run(run);
+  EXPECT_NE(text.find(R"("recorded":{"deepspeed":"0.15.2","torch":"2.1","command":"train.py"})"),
+            std::string::npos);
+  EXPECT_EQ(read_runs(text, "run")[0].recorded, run.recorded);
+}
+
+// Wherever it is cut behind the first line: the statements before it are there.
+TEST(RunFile, IsReadUpToTheCut) {
+  ShortFormOptions options;
+  options.ranks = 2;
+  const Experiment experiment = parse_short_form("t:AB f:A", options);
+  const std::string text = write_run(experiment, "x", 0);
+  const size_t header = text.find('\n');
+  EXPECT_THROW(read_runs(text.substr(0, header / 2), "run"), BadInput);
+  for (size_t size = header + 1; size < text.size() - 1; ++size) {
+    const std::vector<RecordedRun> runs = read_runs(text.substr(0, size), "run");
+    ASSERT_EQ(runs.size(), 1) << size;
+    EXPECT_TRUE(runs[0].partial) << size;
+    const std::vector<Program>& programs = runs[0].experiment.rank_programs;
+    ASSERT_EQ(programs.size(), 2);
+    for (size_t i = 0; i < programs[0].size(); ++i)
+      EXPECT_EQ(programs[0][i].ops, experiment.rank_programs[0][i].ops);
+  }
+  EXPECT_FALSE(read_runs(text.substr(0, text.size() - 1), "run")[0].partial);
+}
+
+// What reading that text says, without the line and the caret.
+std::string complaint(const std::string& text) {
+  try {
+    read_runs(text, "run");
+  } catch (const BadInput& error) {
+    const std::string what = error.what();
+    return what.substr(0, what.find('\n'));
+  }
+  return "nothing";
+}
+
+// A run of two ranks with one thing replaced.
+std::string complaint(const std::string& was, const std::string& now) {
+  ShortFormOptions options;
+  options.ranks = 2;
+  std::string text = write_run(parse_short_form("t:AB gm:A r", options), "x", 0);
+  const size_t at = text.find(was);
+  if (at == std::string::npos) return "no such text: " + was;
+  return complaint(text.replace(at, was.size(), now));
+}
+
+TEST(RunFile, RefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(complaint("\"version\":1", "\"version\":2"),
+            "run:1:36: error: version 2 is newer than this program, which reads version 1");
+  EXPECT_EQ(complaint("zero3sim-run", "zero3sim-walk"), "run:1:1: error: this is no run file");
+  EXPECT_EQ(complaint("\"seed\"", "\"sead\""),
+            "run:1:59: error: the first line has the unknown key \"sead\"");
+  EXPECT_EQ(complaint("\"stage\":3", "\"stage\":2").substr(0, 10), "run:1:201:");
+  EXPECT_EQ(complaint("\"op\":\"step\"", "\"op\":\"stop\""), "run:3:97: error: unknown op \"stop\"");
+  EXPECT_EQ(complaint("\"op\":\"step\"", "\"op\":\"step\",\"plan\":0"),
+            "run:3:104: error: \"step\" has the unknown key \"plan\"");
+  EXPECT_EQ(complaint("\"text\":\"r\"", "\"text\":\"r\",\"when\":0"),
+            "run:5:22: error: a statement has the unknown key \"when\"");
+}
+
+TEST(RunFile, RefusesNumbersOutOfRange) {
+  EXPECT_EQ(complaint("[8,8]", "[8,-8]").find("error: an extent must be a whole number from 0"), 11);
+  EXPECT_EQ(
+      complaint("[8,8]", "[4611686018427387904,2]").find("error: a parameter has more than 2^62 elements"),
+      11);
+  EXPECT_EQ(complaint("[8,8]", "[4611686018427387904]").find("error: the model has more than 2^62 elements"),
+            11);
+  EXPECT_EQ(complaint("[8,8]", "[18446744073709551616]").find("error: an extent must be a whole number"), 11);
+  EXPECT_EQ(complaint("\"calls\":[1,2]", "\"calls\":[1,7]"),
+            "run:2:22: error: a module's number must be a whole number from 0 to 6");
+  EXPECT_EQ(complaint("\"calls\":[1,2]", "\"calls\":[1,[2,2]]"),
+            "run:2:25: error: the calls of a call must be a list");
+  EXPECT_EQ(complaint("\"plan\":0,\"calls\"", "\"plan\":1,\"calls\""),
+            "run:2:9: error: the next plan is plan 0");
+  EXPECT_EQ(complaint("\"forward\",\"plan\":0", "\"forward\",\"plan\":1").substr(0, 9), "run:3:70:");
+  EXPECT_EQ(complaint("[[1,0]]", "[[1,1]]"),
+            "run:4:60: error: a parameter's number must be a whole number from 0 to 0");
+  EXPECT_EQ(complaint("\"modifier_rank\":0", "\"modifier_rank\":2").substr(0, 8), "run:4:80");
+  EXPECT_EQ(complaint("\"ranks\":2", "\"ranks\":0").substr(0, 8), "run:1:57");
+}
+
+TEST(RunFile, RefusesWhatDoesNotFit) {
+  EXPECT_EQ(complaint("{\"rank\":1,\"same_as\":0}\n", ""),
+            "run:6:1: error: the run ends without statements of rank 1");
+  EXPECT_EQ(complaint("{\"end\"", "{\"rank\":1,\"text\":\"s\",\"ops\":[]}\n{\"end\""),
+            "run:7:1: error: all of rank 1 was said already");
+  EXPECT_EQ(complaint("\"rank\":0", "\"rank\":1"), "run:3:9: error: the ranks follow one after the other");
+  EXPECT_EQ(complaint("{\"op\":\"unwrap\"},", ""), "run:5:29: error: unwrap_exit without its unwrap");
+  EXPECT_EQ(
+      complaint("[[\"A\",1],[\"B\",2]", "[[\"A\",1],[\"A\",2]").find("error: the name 'A' a second time"),
+      11);
+  EXPECT_EQ(complaint("{\"name\":\"A\",\"type\":\"Linear\",",
+                      "{\"name\":\"A\",\"type\":\"Linear\",\"children\":[[\"r\",0]],")
+                .find("error: a cycle: module 0 is below itself"),
+            11);
+  EXPECT_EQ(
+      complaint("\"shape\":[8,8]", "\"same_as\":[1,0]").find("error: \"same_as\" names a parameter that is"),
+      11);
+  EXPECT_EQ(complaint("\"seed\":0", "\"seed\":0,\"seed\":0"),
+            "run:1:68: error: the key \"seed\" a second time");
+}
+
+TEST(RunFile, RefusesWhatIsNoRunFile) {
+  EXPECT_EQ(complaint(""), "run:1:1: error: no run in this file");
+  EXPECT_EQ(complaint("zero3sim: 1\n"), "run:1:1: error: not JSON here");
+  EXPECT_EQ(complaint("[]\n"), "run:1:1: error: this is no run file");
+  EXPECT_EQ(complaint(std::string(5000, '[') + "\n"), "run:1:1101: error: more than 1100 nested brackets");
 }
 
 }  // namespace
