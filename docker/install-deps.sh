@@ -5,7 +5,7 @@
 set -euo pipefail
 
 build=(g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev)
-dev=(libgtest-dev libgmock-dev libbenchmark-dev clang libclang-rt-14-dev clang-format clang-tidy valgrind)
+dev=(libgtest-dev libgmock-dev libbenchmark-dev clang libclang-rt-14-dev clang-format clang-tidy valgrind python3-yaml)
 deepspeed=(python3-torch python3-numpy python3-venv python3-dev numactl ninja-build g++)
 
 case "${1:-}" in

@@ -15,18 +15,26 @@ def load(path: str, ranks: Optional[int], seed: Optional[int]) -> List[Run]:
     `ranks` and `seed` override a scenario's, and `ranks` that of a run file whose ranks all do the same.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            is_run_file = file.read(1) == "{"
-            file.seek(0)
-            if is_run_file:
+        with open(path, "rb") as start:
+            is_run_file = b"zero3sim-run" in start.read(100)
+        if is_run_file:
+            with open(path, encoding="utf-8") as file:
                 return [_with_ranks(run, path, ranks) for run in _runs_of(file, path)]
+        return [_scenario(path, ranks, seed)]
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput("cannot read %s: %s" % (path, error)) from None
+
+
+def _scenario(path: str, ranks: Optional[int], seed: Optional[int]) -> Run:
     try:
         from zero3probe import scenario
     except ImportError:
-        raise BadInput("%s: not a run file; `zero3sim unroll` makes one of a scenario" % path) from None
-    return [scenario.load(path, ranks, seed)]
+        raise BadInput("%s: PyYAML is not installed, and a scenario is YAML; `zero3sim unroll` makes a run file of one"
+                       % path) from None
+    try:
+        return scenario.load(path, ranks, seed)
+    except scenario.BadScenario as error:
+        raise BadInput(str(error)) from None
 
 
 def _runs_of(file: object, path: str) -> List[Run]:
