@@ -1,6 +1,7 @@
 """The command line: python -m zero3probe COMMAND. Exit codes are zero3sim's."""
 import argparse
 import os
+import signal
 import sys
 from typing import Callable, List, Optional, Tuple
 
@@ -33,6 +34,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
         command.set_defaults(run=module.run)
     args = parser.parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = args.run
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ranks end with it
     try:
         return run(args)
     except KeyboardInterrupt:

@@ -21,6 +21,7 @@ class Engines:
         import deepspeed
         self._deepspeed = deepspeed
         self._run = run
+        self._rank = rank
         self._installed = installed
         self._folder = folder  # for checkpoints; the same on all ranks
         self._device = torch.device("cuda", rank) if installed.on_gpu else torch.device("cpu")
@@ -70,7 +71,7 @@ class Engines:
             offloads = any(op.op == "offload_states" for statement in self._program for op in statement.ops)
             wanted.update(optimizer=settings.make_optimizer(trained, offloads), model_parameters=trained)
         if self._installed.release < _FIRST_CONFIG:
-            wanted.update(args=types.SimpleNamespace(local_rank=0), config_params=config)
+            wanted.update(args=types.SimpleNamespace(local_rank=self._rank), config_params=config)
         else:
             wanted.update(config=config)
         if self._installed.release < (0, 14, 5):

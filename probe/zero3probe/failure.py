@@ -39,13 +39,13 @@ def where_is(thread: threading.Thread, folder: str, taps: Set[CodeType]) -> str:
             module = _module_of(frame)
         frame = frame.f_back
     text = "in " + " > ".join(functions[-6:]) if functions else "outside DeepSpeed"
-    if innermost and functions[-1:] != [innermost]:
+    if innermost and innermost not in _WRAPPERS and functions[-1:] != [innermost]:
         text += ", in %s" % innermost
     return text + (" for module %s" % module if module else "")
 
 
 def _module_of(frame: FrameType) -> str:
-    for name in ("current_submodule", "sub_module", "submodule", "module", "self"):
+    for name in ("current_submodule", "sub_module", "submodule", "self"):
         qualified = getattr(frame.f_locals.get(name), "probe_name", None)
         if isinstance(qualified, str):
             return qualified

@@ -14,7 +14,7 @@ from zero3probe.refusal import CannotRun
 from zero3probe.tap import Tap, is_active
 from zero3probe.warm_up import Hook
 
-DONE, RAISED, REFUSED, TIMED_OUT = 0, 1, 2, 3  # exit status of a rank's process
+DONE, RAISED, TIMED_OUT, REFUSED = 0, 1, 2, 3  # exit status of a rank's process
 HURRY = b"h"  # the parent's word that another rank has ended
 
 
@@ -38,6 +38,7 @@ class Rank:
     def work(self, folder: str, timeout: float) -> None:
         """Runs the program and ends the process. `folder`: for checkpoints, and where the ranks meet; seconds."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         deadline = time.monotonic() + timeout
         watchdog = threading.Thread(target=self._watch, args=(deadline, timeout), daemon=True)
         watchdog.start()
@@ -128,6 +129,7 @@ class Rank:
 
     def _watch(self, deadline: float, timeout: float) -> None:
         """Ends the process at the deadline, or with the parent; sooner when another rank has ended."""
+        after = "after %g s" % timeout
         while True:
             left = None if self._done else max(deadline - time.monotonic(), 0)
             if left == 0:
@@ -139,8 +141,9 @@ class Rank:
                     os._exit(DONE)  # the parent is gone
                 return
             deadline = min(deadline, time.monotonic() + timeout / 4)
+            after = "%g s after another rank ended" % (timeout / 4)
         where = where_is(self._main, self._installed.folder, self._tap.wrappers)
-        text = "not done after %g s: %s, %s" % (timeout, self._doing, where)
+        text = "not done %s: %s, %s" % (after, self._doing, where)
         if self._lock.acquire(timeout=1):
             self._write_bytes(trace.line({"rank": self._number, "statement": self._statement,
                                           "event": "timeout", "text": text}))

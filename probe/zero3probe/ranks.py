@@ -30,6 +30,7 @@ class _Child:
         self.tail = b""  # the last whole lines
         self.open = True
         self.killed = False
+        self.refused = False
 
     def read(self) -> bytes:
         """What has come, b"" at the end."""
@@ -38,13 +39,17 @@ class _Child:
             os.close(self.lines)
             self.open = False
         self.tail = (self.tail + data)[-(1 << 17):]
+        self.refused = self.last_line().startswith(_REFUSED)
         return data
+
+    def last_line(self) -> bytes:
+        """The last whole line that has come, without its end."""
+        return self.tail.rpartition(b"\n")[0].rpartition(b"\n")[2]
 
     def statement(self) -> int:
         """The statement that it was in: that of its last whole line."""
-        whole = self.tail.rpartition(b"\n")[0].rpartition(b"\n")[2]
         try:
-            return json.loads(whole.decode("utf-8", "replace"))["statement"]
+            return json.loads(self.last_line().decode("utf-8", "replace"))["statement"]
         except (ValueError, KeyError):
             return 0
 
@@ -63,7 +68,7 @@ class Runner:
         gc.freeze()
 
     def run(self, run: Run, write: Callable[[bytes], None]) -> int:
-        """Writes the lines of all ranks. Returns the gravest end of one: DONE, RAISED, REFUSED, TIMED_OUT."""
+        """Writes the lines of all ranks. Returns the gravest end of one: DONE, RAISED, TIMED_OUT, REFUSED."""
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         folder = tempfile.mkdtemp(prefix="zero3probe-", dir=shared)
         children: List[_Child] = []
@@ -99,7 +104,6 @@ class Runner:
         deadline = time.monotonic() + self._timeout + _LAST_WORD
         writing = 0  # the rank whose lines go straight through
         hurried = len(children) == 1
-        already_refused = False
         while any(child.open for child in children):
             left = deadline - time.monotonic()
             ready = select.select([child.lines for child in children if child.open], [], [], max(left, 0))[0]
@@ -112,15 +116,14 @@ class Runner:
             for child in children:
                 if child.lines in ready and child.open:
                     child.pending += child.read()
+            if any(child.refused for child in children):
+                return _refused(children, children[writing], write)
             if not hurried and not all(child.open for child in children):
                 hurried = True
                 _hurry(children)
             while writing < len(children):
                 child = children[writing]
-                refused = child.pending.startswith(_REFUSED)
-                if not (refused and already_refused):
-                    write(child.pending)
-                already_refused = already_refused or refused
+                write(child.pending)
                 child.pending = b""
                 if child.open:
                     break
@@ -143,6 +146,13 @@ class Runner:
         write(trace.line(dict(keys, event="died", text="killed by signal %d (%s)"
                               % (number, signal.Signals(number).name))))
         return rank.RAISED
+
+
+def _refused(children: List[_Child], writing: _Child, write: Callable[[bytes], None]) -> int:
+    """Writes the first refusal; what the other ranks may still be doing is of no interest."""
+    refusing = next(child for child in children if child.refused)
+    write(refusing.pending if refusing is writing else refusing.last_line() + b"\n")
+    return rank.REFUSED
 
 
 def _hurry(children: List[_Child]) -> None:

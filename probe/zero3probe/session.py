@@ -7,7 +7,7 @@ from zero3probe import trace
 from zero3probe.installed import Installed, import_deepspeed
 from zero3probe.run import Run
 
-OUTCOMES = {0: 0, 1: 1, 2: 2, 3: 3}  # of a rank's process: completed, raised, refused, timed out
+_OUTCOMES = {0: 0, 1: 1, 2: 3, 3: 2}  # of a rank's process: done, raised, timed out, refused
 
 
 _stderr = 2
@@ -59,7 +59,7 @@ class Session:
             write(trace.line({"event": "refused", "text": refusal}))
             outcome = 2
         else:
-            outcome = OUTCOMES.get(self._runner.run(run, write), 1)
+            outcome = _OUTCOMES.get(self._runner.run(run, write), 1)
         write(trace.end())
         return outcome
 

@@ -20,7 +20,8 @@ HEADER = {"format": "zero3sim-run", "version": 1, "name": "n", "ranks": 2, "seed
 LINES = [
     HEADER,
     {"plan": 0, "calls": [1, [2, [1]],
-                          {"module": 2, "calls": [1], "checkpoint": "reentrant", "detach": True, "discard": True}]},
+                          {"module": 2, "calls": [1], "checkpoint": "reentrant", "detach": True,
+                           "discard": True}]},
     {"rank": 0, "text": "t", "ops": [{"op": "train"}, {"op": "forward", "plan": 0}, {"op": "backward"},
                                      {"op": "step", "overflow": True}]},
     {"rank": 0, "text": "g", "ops": [{"op": "gather", "params": [[1, 0]], "modifier_rank": 0},
@@ -53,7 +54,8 @@ class RunFile(unittest.TestCase):
 
     def test_reads_every_form_of_call(self):
         run = read(text_of(LINES))[0]
-        self.assertEqual(run.plans[0], [Call(1), Call(2, [Call(1)]), Call(2, [Call(1)], "reentrant", True, True)])
+        self.assertEqual(run.plans[0], [Call(1), Call(2, [Call(1)]),
+                                        Call(2, [Call(1)], "reentrant", True, True)])
         self.assertIs(run.programs[1], run.programs[0])
         self.assertFalse(run.partial)
 
@@ -87,7 +89,8 @@ class RunFile(unittest.TestCase):
                    "f:2: rank 1 here; the ranks follow one after the other, up to 1")
         self.fails([HEADER, {"rank": 0, "text": "t", "ops": []}, {"end": True}],
                    "f:3: the run ends without statements of rank 1")
-        self.fails([dict(HEADER, ranks=True)], 'f:1: "ranks" of the first line is a whole number from 1, not true')
+        self.fails([dict(HEADER, ranks=True)],
+                   'f:1: "ranks" of the first line is a whole number from 1, not true')
 
     def test_text_that_is_no_json(self):
         with self.assertRaisesRegex(BadRunFile, "^f:1: not JSON: "):
