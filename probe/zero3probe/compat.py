@@ -333,5 +333,5 @@ SHIMS: Tuple[Shim, ...] = (
     Shim("devices", (0, 3, 16), _LAST_OLD, cuda_devices),
     Shim("gloo collectives", (0, 3, 16), _LAST_OLD, gloo_collectives),
     Shim("nccl", (0, 3, 16), _LAST_OLD, nccl_is_gloo),
-    Shim("UtilsBuilder", (0, 3, 16), _LAST_OLD, flatten_op, before_import=False),
+    Shim("UtilsBuilder", (0, 3, 16), (0, 9, 4), flatten_op, before_import=False),
 )

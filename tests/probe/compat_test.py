@@ -25,6 +25,8 @@ class Shims(unittest.TestCase):
     def test_old_ones_get_what_they_need(self):
         self.assertEqual(names((0, 5, 10)), [shim.name for shim in SHIMS])
         self.assertNotIn("collections.Mapping", names((0, 6, 3)))
+        self.assertIn("UtilsBuilder", names((0, 9, 4)))
+        self.assertNotIn("UtilsBuilder", names((0, 9, 5)))
         self.assertIn("torch.cuda", names((0, 14, 4)))
 
     def test_every_shim_is_of_releases_that_are_known(self):
