@@ -1,6 +1,7 @@
 // The one file that knows CLI11: every option with its help and its limits.
 #include "sim/cli/command_line.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
@@ -42,13 +43,17 @@ const CLI::Validator kFilled(check_filled, "");
 const CLI::Validator kSeed(check_seed, "");
 const CLI::Validator kZeroOrOne(check_flag, "");
 
-void add_output_options(CLI::App& command, Format& format, std::string& trace) {
+void add_format_option(CLI::App& command, Format& format) {
   command
       .add_option_function<std::string>(
           "--format",
           [&format](const std::string& word) { format = word == "json" ? Format::kJson : Format::kText; },
           "text or json (default: text)")
       ->check(CLI::IsMember({"text", "json"}).description(""));
+}
+
+void add_output_options(CLI::App& command, Format& format, std::string& trace) {
+  add_format_option(command, format);
   command.add_option("--trace", trace, "Write every event to this file (docs/trace-format.md)")
       ->check(kFilled);
 }
@@ -69,8 +74,8 @@ void add_run(CLI::App& app, RunArguments& arguments, Command& chosen) {
   });
 }
 
-// The model, settings, ranks and seed of a program in the short form. Hands back --ranks and --seed.
-std::pair<CLI::Option*, CLI::Option*> add_short_form_options(CLI::App* command, TryArguments& arguments) {
+// The model and settings of a program in the short form.
+void add_short_form_settings(CLI::App* command, TryArguments& arguments) {
   ShortFormOptions& options = arguments.options;
   const auto size = [command](const char* name, int64_t& value, const char* help) {
     command->add_option(name, value, help)->check(CLI::Range(int64_t{0}, kMaxNumel))->capture_default_str();
@@ -96,7 +101,12 @@ std::pair<CLI::Option*, CLI::Option*> add_short_form_options(CLI::App* command, 
                     "log_trace_cache_warnings (v0.16.4 and later)");
   command->add_option("--model", arguments.model, "A nested model, as JSON (docs/short-form.md)")
       ->check(kFilled);
-  CLI::Option* ranks = command->add_option("--ranks", options.ranks, "World size");
+}
+
+// And its ranks and seed. Hands back --ranks and --seed.
+std::pair<CLI::Option*, CLI::Option*> add_short_form_options(CLI::App* command, TryArguments& arguments) {
+  add_short_form_settings(command, arguments);
+  CLI::Option* ranks = command->add_option("--ranks", arguments.options.ranks, "World size");
   ranks->check(CLI::Range(1, kMaxRanks))->capture_default_str();
   CLI::Option* seed = command->add_option("--seed", arguments.seed, "Seed of hash order; 0: by ds_id");
   seed->check(kSeed)->capture_default_str();
@@ -113,6 +123,14 @@ void add_try(CLI::App& app, TryArguments& arguments, Command& chosen) {
   command->callback([&arguments, &chosen] { chosen = [&arguments] { return try_program(arguments); }; });
 }
 
+// The options of `command` that only a program in the short form has need it; those in `others` do not.
+void bind_to_program(CLI::App* command, CLI::Option* program, const std::vector<CLI::Option*>& others) {
+  for (CLI::Option* option : command->get_options()) {
+    const bool of_all = std::ranges::find(others, option) != others.end();
+    if (!of_all && option != program && option != command->get_help_ptr()) option->needs(program);
+  }
+}
+
 void add_unroll(CLI::App& app, UnrollArguments& arguments, Command& chosen) {
   CLI::App* command = app.add_subcommand("unroll", "Write a scenario as a run file (docs/run-format.md)");
   CLI::Option* file = command->add_option("file", arguments.path, "A scenario file, or a run file");
@@ -121,16 +139,47 @@ void add_unroll(CLI::App& app, UnrollArguments& arguments, Command& chosen) {
       command->add_option("--program", arguments.short_form.program, "A program in the short form instead");
   program->check(kFilled)->excludes(file);
   const auto [ranks, seed] = add_short_form_options(command, arguments.short_form);
-  for (CLI::Option* option : command->get_options()) {
-    const bool of_all = option == file || option == program || option == ranks || option == seed;
-    if (!of_all && option != command->get_help_ptr()) option->needs(program);
-  }
+  bind_to_program(command, program, {file, ranks, seed});
   command->add_option("-o,--output", arguments.out, "File to write (default: standard output)")
       ->check(kFilled);
   command->callback([&arguments, &chosen, ranks, seed] {
     arguments.ranks_given = ranks->count() > 0;
     arguments.seed_given = seed->count() > 0;
     chosen = [&arguments] { return unroll(arguments); };
+  });
+}
+
+void add_verify(CLI::App& app, VerifyArguments& arguments, Command& chosen) {
+  CLI::App* command =
+      app.add_subcommand("verify", "Hold real DeepSpeed against the model of its release (docs/verify.md)");
+  CLI::Option* files =
+      command->add_option("files", arguments.paths, "Scenario and run files, or folders of scenarios");
+  CLI::Option* program =
+      command->add_option("--program", arguments.short_form.program, "A program in the short form instead");
+  program->check(kFilled)->excludes(files);
+  add_short_form_settings(command, arguments.short_form);
+  bind_to_program(command, program, {files});
+  command
+      ->add_option("--python", arguments.python, "The Python interpreter that has DeepSpeed and zero3probe")
+      ->required()
+      ->check(kFilled);
+  command->add_option("--ranks", arguments.ranks, "World sizes, with commas (default: the scenario's)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, kMaxRanks));
+  CLI::Option* seed = command->add_option("--seed", arguments.seed,
+                                          "Seed of the program's choices (default: the scenario's)");
+  seed->check(kSeed);
+  command
+      ->add_option("--timeout", arguments.timeout_s,
+                   "Seconds after which a run of real DeepSpeed counts as hanging")
+      ->check(CLI::Range(0.1, 1e6))
+      ->capture_default_str();
+  command->add_option("--junit", arguments.junit, "Write the results to this file, in JUnit's XML")
+      ->check(kFilled);
+  add_format_option(*command, arguments.format);
+  command->callback([&arguments, &chosen, seed] {
+    arguments.seed_given = seed->count() > 0;
+    chosen = [&arguments] { return verify_programs(arguments); };
   });
 }
 
@@ -163,6 +212,8 @@ int run_command_line(int argc, char** argv) {
   add_try(app, short_form, chosen);
   UnrollArguments unrolled;
   add_unroll(app, unrolled, chosen);
+  VerifyArguments verified;
+  add_verify(app, verified, chosen);
   CLI::App* list = app.add_subcommand("list", "List scenarios with their titles and sources");
   list->add_option("paths", listed, "Files or folders")->capture_default_str();
   list->callback([&] { chosen = [&] { return list_scenarios(listed); }; });
@@ -172,7 +223,7 @@ int run_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (!chosen)
-      throw BadInput("no command", "one of: run, try, unroll, list, releases; see zero3sim --help");
+      throw BadInput("no command", "one of: run, try, unroll, verify, list, releases; see zero3sim --help");
     return exit_code(chosen());
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error);

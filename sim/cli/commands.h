@@ -42,9 +42,22 @@ struct UnrollArguments {
   std::string out;  // file to write; empty: standard output
 };
 
+struct VerifyArguments {
+  std::vector<std::string> paths;  // scenario and run files, folders of scenarios; empty: the short form's program
+  TryArguments short_form;
+  std::string python;      // the interpreter that has DeepSpeed
+  std::vector<int> ranks;  // empty: the scenario's own, 1 for the short form
+  uint64_t seed = 0;
+  bool seed_given = false;
+  double timeout_s = 30;  // of one run
+  std::string junit;      // file to write; empty: none
+  Format format = Format::kText;
+};
+
 Verdict run_scenarios(const RunArguments& arguments);
 Verdict try_program(const TryArguments& arguments);
 Verdict unroll(const UnrollArguments& arguments);
+Verdict verify_programs(const VerifyArguments& arguments);
 Verdict list_scenarios(const std::vector<std::string>& paths);
 // Of all releases if `release` is empty.
 Verdict show_releases(const std::string& release);

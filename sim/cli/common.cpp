@@ -57,6 +57,40 @@ Verdict overall(const std::vector<RunReport>& reports) {
   return verdict;
 }
 
+Ending ending_of(const SimulationResult& result, const std::vector<std::vector<std::string>>& statements) {
+  Ending ending;
+  if (!result.failed()) return ending;
+  const RankFailure& failure = *result.ranks[static_cast<size_t>(result.first_failed_rank)].failure;
+  ending.failure = failure.kind;
+  ending.text = failure.exception + ": " + failure.text;
+  ending.rank = result.first_failed_rank;
+  ending.statement = failure.statement;
+  ending.statement_text = statements[static_cast<size_t>(ending.rank)][failure.statement];
+  for (const RankFailure::NamedParam& param : failure.params)
+    ending.params.push_back({param.name, param.status});
+  return ending;
+}
+
+std::string short_form_words(const TryArguments& arguments) {
+  const ShortFormOptions& options = arguments.options;
+  const ShortFormOptions usual;
+  std::string words;
+  const auto add = [&words](const char* name, int64_t value, int64_t usual_value) {
+    if (value != usual_value) words += fmt::format(" {} {}", name, value);
+  };
+  if (!arguments.model.empty()) words += " --model " + shell_word(arguments.model);
+  add("--gas", options.gradient_accumulation_steps, usual.gradient_accumulation_steps);
+  add("--reuse", options.max_reuse_distance_numel, usual.max_reuse_distance_numel);
+  add("--prefetch", options.prefetch_bucket_numel, usual.prefetch_bucket_numel);
+  add("--live", options.max_live_numel, usual.max_live_numel);
+  add("--persist", options.param_persistence_threshold_numel, usual.param_persistence_threshold_numel);
+  add("--input-grad", options.input_requires_grad ? 1 : 0, 1);
+  if (!options.dup.empty()) words += " --dup " + options.dup;
+  if (!options.with_optimizer) words += " --no-optimizer";
+  if (options.log_trace_cache_warnings) words += " --log-trace-cache-warnings";
+  return words;
+}
+
 std::string shell_word(const std::string& word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=@%+";

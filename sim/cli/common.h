@@ -7,6 +7,7 @@
 #include "coordinator/release.h"
 #include "sim/cli/commands.h"
 #include "sim/report/run_report.h"
+#include "sim/scenario/expectation.h"
 
 namespace zero3::sim::cli {
 
@@ -22,6 +23,13 @@ std::vector<std::string> scenario_files(const std::vector<std::string>& paths);
 std::string formatted(const std::vector<RunReport>& reports, Format format);
 // The verdict that decides over several.
 Verdict overall(const std::vector<RunReport>& reports);
+
+// How a simulated run ended. `statements`: by rank, the program's texts.
+Ending ending_of(const SimulationResult& result, const std::vector<std::vector<std::string>>& statements);
+
+// The options of a program in the short form that are not as usual, each with a blank before it, quoted for a shell;
+// but ranks and seed.
+std::string short_form_words(const TryArguments& arguments);
 
 // A word as a POSIX shell reads it back.
 std::string shell_word(const std::string& word);

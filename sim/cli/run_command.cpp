@@ -12,20 +12,6 @@
 namespace zero3::sim::cli {
 namespace {
 
-Ending ending_of(const RunReport& report) {
-  Ending ending;
-  const RankFailure* failure = report.failure();
-  if (failure == nullptr) return ending;
-  ending.failure = failure->kind;
-  ending.text = failure->exception + ": " + failure->text;
-  ending.rank = report.result.first_failed_rank;
-  ending.statement = failure->statement;
-  ending.statement_text = report.statements[static_cast<size_t>(ending.rank)][failure->statement];
-  for (const RankFailure::NamedParam& param : failure->params)
-    ending.params.push_back({param.name, param.status});
-  return ending;
-}
-
 void judge(RunReport& report, const Scenario& scenario) {
   const std::optional<Expectation> expected = scenario.expected_for(report.release);
   const bool hangs = report.failure() != nullptr && report.failure()->kind == FailureKind::kHang;
@@ -34,7 +20,7 @@ void judge(RunReport& report, const Scenario& scenario) {
     return;
   }
   report.expected = expected->failure ? std::string(name(*expected->failure)) : "to complete";
-  report.difference = difference(*expected, ending_of(report));
+  report.difference = difference(*expected, ending_of(report.result, report.statements));
   if (report.difference.empty() && !expected->failure && !report.result.corruptions.empty()) {
     report.difference = "expected completes, got wrong data without an error";
   }

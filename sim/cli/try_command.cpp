@@ -18,24 +18,8 @@ namespace zero3::sim::cli {
 namespace {
 
 std::string reproduce_line(const TryArguments& arguments, const Release& release) {
-  const ShortFormOptions& options = arguments.options;
-  const ShortFormOptions usual;
-  std::string line =
-      fmt::format("zero3sim try {} --deepspeed {}", shell_word(arguments.program), release.text());
-  const auto add = [&line](const char* name, int64_t value, int64_t usual_value) {
-    if (value != usual_value) line += fmt::format(" {} {}", name, value);
-  };
-  if (!arguments.model.empty()) line += " --model " + shell_word(arguments.model);
-  add("--gas", options.gradient_accumulation_steps, usual.gradient_accumulation_steps);
-  add("--reuse", options.max_reuse_distance_numel, usual.max_reuse_distance_numel);
-  add("--prefetch", options.prefetch_bucket_numel, usual.prefetch_bucket_numel);
-  add("--live", options.max_live_numel, usual.max_live_numel);
-  add("--persist", options.param_persistence_threshold_numel, usual.param_persistence_threshold_numel);
-  add("--input-grad", options.input_requires_grad ? 1 : 0, 1);
-  if (!options.dup.empty()) line += " --dup " + options.dup;
-  if (!options.with_optimizer) line += " --no-optimizer";
-  if (options.log_trace_cache_warnings) line += " --log-trace-cache-warnings";
-  return line + fmt::format(" --ranks {} --seed {}", options.ranks, arguments.seed);
+  return fmt::format("zero3sim try {} --deepspeed {}{} --ranks {} --seed {}", shell_word(arguments.program),
+                     release.text(), short_form_words(arguments), arguments.options.ranks, arguments.seed);
 }
 
 // The lines of tests/golden/observed, as the program runs.

@@ -1,15 +1,9 @@
 #include "sim/report/trace_file.h"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "sim/bad_input.h"
 #include "sim/report/words.h"
+#include "sim/whole_file.h"
 
 namespace zero3::sim {
 namespace {
@@ -93,23 +87,7 @@ std::string trace_text(const RunReport& report) {
 }
 
 void write_trace(const RunReport& report, const std::string& path) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    throw BadInput(fmt::format("cannot write the trace {}: it is there and no regular file", path),
-                   "nothing was written");
-  }
-  const std::string partial = path + ".partial";
-  const std::string text = trace_text(report);
-  std::ofstream file(partial, std::ios::binary);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  file.close();
-  error.clear();
-  if (file) std::filesystem::rename(partial, path, error);
-  if (file && !error) return;
-  const std::string reason = error ? error.message() : std::strerror(errno);
-  std::filesystem::remove(partial, error);
-  throw BadInput(fmt::format("cannot write the trace {}: {}", path, reason), "nothing was written");
+  write_whole_file(path, trace_text(report), "trace");
 }
 
 }  // namespace zero3::sim
