@@ -14,6 +14,8 @@ bool runs_zero3sim(std::string_view command) {
 
 std::string trimmed(const std::string& line) { return line.substr(0, line.find_last_not_of(" \t\r") + 1); }
 
+constexpr std::string_view kDeepSpeed = "```console deepspeed ";
+
 using Lines = std::vector<std::string>;
 
 // Where `part` stands in `output` from `from` on; npos if nowhere.
@@ -38,18 +40,20 @@ std::vector<ShownCommand> shown_commands(const std::string& document, Lines& def
   std::vector<ShownCommand> commands;
   bool inside = false;
   size_t first_of_block = 0;
+  std::string deepspeed;
   const Lines lines = lines_of(document);
   for (size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
     if (!inside) {
-      inside = line == "```console";
+      inside = line == "```console" || line.starts_with(kDeepSpeed);
+      deepspeed = line.starts_with(kDeepSpeed) ? line.substr(kDeepSpeed.size()) : "";
       first_of_block = commands.size();
     } else if (line.starts_with("```")) {
       inside = false;
       if (commands.size() == first_of_block)
         defects.push_back(std::to_string(i + 1) + ": a block without a command");
     } else if (line.starts_with("$ ")) {
-      commands.push_back({i + 1, line.substr(2), {}, runs_zero3sim(line.substr(2))});
+      commands.push_back({i + 1, line.substr(2), {}, runs_zero3sim(line.substr(2)), deepspeed});
     } else if (commands.size() == first_of_block) {
       defects.push_back(std::to_string(i + 1) + ": output before the block's first command");
     } else {

@@ -8,7 +8,7 @@
 //
 // A line "..." stands for any number of lines, none included; empty lines before the next command do not count. Only
 // commands of zero3sim (also as build/bin/zero3sim) are run; a block may show others, such as scripts/demo, with theirs
-// among their output.
+// among their output. A block that opens with "```console deepspeed 0.15.2" needs that release installed.
 #pragma once
 
 #include <string>
@@ -21,6 +21,7 @@ struct ShownCommand {
   std::string command;
   std::vector<std::string> output;
   bool of_zero3sim = false;
+  std::string deepspeed;  // the release that must be installed, whose interpreter is $PY; "": none
 };
 
 // All of a document's, in order. What is wrong with its blocks goes to `defects`, as "line: what".
