@@ -13,6 +13,7 @@ COMMANDS: Tuple[Tuple[str, str, str], ...] = (
     ("serve", "run what zero3sim sends on stdin", "zero3probe.serve_command"),
     ("unroll", "write the run file of a scenario", "zero3probe.unroll_command"),
     ("record", "record the training of a script", "zero3probe.record_command"),
+    ("merge", "make one run file of those that several ranks recorded", "zero3probe.merge_command"),
 )
 
 

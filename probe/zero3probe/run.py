@@ -38,6 +38,7 @@ class Module:
     externals: List[External] = field(default_factory=list)
     outputs: int = 1
     leaf: bool = False
+    qualified_type: str = ""  # with its Python module; recorded runs have it
 
 
 class Tensors(NamedTuple):

@@ -166,6 +166,7 @@ def _read_module(item: Any, what: str, modules: int) -> Module:
     fields = _Fields(item, what)
     module = Module(name=fields.take("name", str), type=fields.take("type", str, "Module"),
                     outputs=fields.take("outputs", int, 1, least=1), leaf=fields.take("leaf", bool, False))
+    module.qualified_type = fields.take("class", str, "")
     module.params = [_read_param(param, what) for param in fields.take("params", list, [])]
     for child in fields.take("children", list, []):
         if not (isinstance(child, list) and len(child) == 2 and isinstance(child[0], str)):
@@ -388,6 +389,8 @@ def header_of(run: Run) -> Dict[str, Any]:
 
 def _module_item(module: Module) -> Dict[str, Any]:
     item: Dict[str, Any] = {"name": module.name, "type": module.type}
+    if module.qualified_type:
+        item["class"] = module.qualified_type
     if module.params:
         item["params"] = [_param_item(param) for param in module.params]
     if module.children:

@@ -68,7 +68,8 @@ class Tap:
 
 def is_active(param: Any) -> bool:
     """Whether a module still counts as using it: a set of ids, up to v0.5.10 a counter."""
-    return bool(getattr(param, "ds_active_sub_modules", 0))
+    active = getattr(param, "ds_active_sub_modules", 0)
+    return active > 0 if isinstance(active, int) else bool(active)
 
 
 def coordinator_class() -> Any:

@@ -1,0 +1,279 @@
+"""What the watched calls are told to: keeps the forwards that run, and writes operations in their order.
+
+One recorder a process, which is one rank. A forward that autograd follows is written when its backward is
+over, or something shows that none comes; the operations after it wait with it. A crash or an exit writes them.
+"""
+import os
+import platform
+import sys
+from typing import Any, Dict, List, Optional
+
+from zero3probe import trace as trace_format
+from zero3probe.record.model import ModelMap, has_optimizer, header_run, settings_of
+from zero3probe.record.plans import Ends, Frame, Plans, reachable, unfilled_regions
+from zero3probe.record.writer import Lines, say
+from zero3probe.run import Engine, Flow, Op, Raised
+from zero3probe.run_file import dumps, header_of, op_item, raised_item
+
+
+_TEXT_LENGTH = 20000  # of an error, characters
+
+
+class Pending:
+    """An operation that is not written yet; of a forward, its calls. `root`: the frame of the model."""
+
+    def __init__(self, op: Op, text: str) -> None:
+        self.op = op
+        self.text = text
+        self.calls: List[Frame] = []
+        self.root: Optional[Frame] = None
+        self.reached: Optional[set] = None
+        self.raised: Optional[Raised] = None
+
+
+class Recorder:
+    """Writes `path`; with `trace_path`, every event of the coordinator beside it."""
+
+    def __init__(self, path: str, name: str, tap: Any, trace_path: Optional[str], deepspeed: str,
+                 torch: str) -> None:
+        self.model = ModelMap()
+        self.engines: List[Any] = []
+        self.rank, self.ranks = 0, 1
+        self.frames: List[Frame] = []  # the module calls that run, outermost first
+        self.region: Optional[str] = None  # a checkpointed region begins: the next module call is it
+        self.depth = 0  # operations within operations are DeepSpeed's own
+        self.current: Optional["Pending"] = None  # the engine's forward that runs
+        self.input_hook: Optional[Any] = None
+        self.in_backward = False
+        self._path, self._name, self._trace_path = path, name, trace_path
+        self._source = {"deepspeed": deepspeed, "torch": torch, "python": platform.python_version(),
+                        "command": " ".join(["python", "-m", "zero3probe", "record"] + sys.argv[1:])}
+        self._tap = tap
+        self._lines: Optional[Lines] = None
+        self._trace: Optional[Lines] = None
+        self._plans = Plans(self._write)
+        self._pending: List[Pending] = []
+        self._statements = 0  # begun
+        self._counts: Dict[str, int] = {}
+        self._training: List[bool] = []
+        self._notes: set = set()
+        self._closed = False
+
+    # Engines
+
+    def add_engine(self, engine: Any) -> None:
+        """An engine that deepspeed.initialize made. Engines of other stages are not recorded."""
+        if getattr(engine, "zero_optimization_stage", lambda: 0)() != 3:
+            self.note("an engine that is not ZeRO stage 3 is not recorded")
+            return
+        if self._lines is not None:
+            self.note("an engine made after the first step of another is not recorded")
+            return
+        import torch.distributed as dist
+        if dist.is_initialized():
+            self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
+        self.model.add_root(engine.module)
+        self.model.add_externals()
+        if not self.model.ids_in_order():
+            self.note("parameters were made in another order than the modules list them (zero.Init): "
+                      "ds_ids in replays differ")
+        self.engines.append(engine)
+        self._training.append(True)
+
+    def engine_of(self, engine: Any) -> int:
+        """Its number; -1: not recorded."""
+        for number, known in enumerate(self.engines):
+            if known is engine:
+                return number
+        return -1
+
+    def note(self, text: str) -> None:
+        """Says something once."""
+        if text not in self._notes:
+            self._notes.add(text)
+            say(text)
+
+    # Operations
+
+    def begin(self, op: Op) -> Pending:
+        """An operation starts; the tap is its until `end`."""
+        if op.op == "forward" or len(self._pending) > 1000:
+            self._write_pending()
+        number = self._counts[op.op] = self._counts.get(op.op, 0) + 1
+        text = "%s %d" % (op.op if op.grad else "forward without grad", number)
+        pending = Pending(op, text)
+        if self._lines is None:
+            self._open()
+        self._statements += 1
+        self._pending.append(pending)
+        self._trace_line({"event": "statement", "text": text})
+        if self._tap is not None:
+            self._tap.recording = self._trace is not None
+        return pending
+
+    def end(self, pending: Pending, error: Optional[BaseException] = None) -> None:
+        """It is over, or raised."""
+        if self._tap is not None:
+            self._tap.recording = False
+        line: Dict[str, Any] = {"event": "statement-end", "statuses": self._statuses()}
+        if error is not None:
+            from zero3probe.failure import failure_keys
+            keys = failure_keys(error, self._folder(), self._tap.wrappers if self._tap is not None else set())
+            keys["text"] = keys["text"][:_TEXT_LENGTH]
+            pending.raised = Raised(self._statements - 1, **keys)
+            line["failure"] = keys
+        self._trace_line(line)
+        waits = any(item.root is not None and item.op.grad for item in self._pending)
+        if not waits or error is not None or pending.op.op == "backward":
+            self._write_pending()
+
+    def backward_begins(self, loss: Any) -> None:
+        """Which of the last forward's tensors this loss leads back to."""
+        node = getattr(loss, "grad_fn", None)
+        for pending in reversed(self._pending):
+            if pending.op.op == "forward":
+                pending.reached = reachable(node)
+                return
+
+    def set_training(self, engine: int, mode: bool) -> None:
+        """engine.train(mode), or its model's. What changes nothing is left out."""
+        if self._training[engine] == mode or self.depth > 0:
+            return
+        self._training[engine] = mode
+        self.end(self.begin(Op("train" if mode else "eval", engine)))
+
+    def _folder(self) -> str:
+        module = sys.modules.get("deepspeed")
+        return os.path.dirname(os.path.abspath(module.__file__)) if module is not None else "/"
+
+    # Module calls
+
+    def enter(self, module: int) -> Frame:
+        """A module of a recorded model is called; below a leaf module too, which other releases do not have."""
+        frame = Frame(module, self.region)
+        self.region = None
+        if self.frames:
+            self.frames[-1].calls.append(frame)
+        self.frames.append(frame)
+        return frame
+
+    def leave(self, frame: Frame) -> None:
+        """The call returned, or raised."""
+        while self.frames and self.frames.pop() is not frame:
+            pass
+        if self.in_backward and not self.frames:
+            self._fill_region(frame)
+
+    def _fill_region(self, frame: Frame) -> None:
+        for pending in reversed(self._pending):
+            for call in reversed(pending.calls):
+                for region in reversed(unfilled_regions(call)):
+                    if region.module == frame.module:
+                        region.take_recomputed(frame)
+                        return
+
+    def read(self, owner: Any, param: Any) -> None:
+        """A weight is read outside the module that owns it."""
+        ref = self.model.params.get(id(param))
+        if ref is None or not self.frames or self.in_backward:
+            return
+        if self.frames[-1].module not in self.model.owners[id(param)]:
+            self.frames[-1].reads(ref)
+
+    # Writing
+
+    def _open(self) -> None:
+        suffix = ".rank%d" % self.rank if self.ranks > 1 else ""
+        settings = settings_of(self.engines[0])
+        engines = [Engine(self.model.index[id(engine.module)], has_optimizer(engine))
+                   for engine in self.engines]
+        run = header_run(self._name, self.ranks, engines, self.model, settings, self._source)
+        try:
+            self._lines = Lines(self._path + suffix)
+            if self._trace_path is not None:
+                self._trace = Lines(self._trace_path + suffix)
+        except OSError as error:
+            say("nothing is recorded, the training goes on: cannot write %s: %s"
+                % (self._path + suffix, error.strerror))
+            self._lines = self._lines or Lines(os.devnull)
+        self._write(dumps(header_of(run)))
+        if self._trace is not None:
+            self._name_things()
+            source = dict(self._source, command=self._source["command"].split(" "))
+            header = trace_format.header(self._name, source["deepspeed"], self.ranks, 0, source)
+            self._trace.write(header.decode().rstrip("\n"))
+        for number, engine in enumerate(self.engines):
+            if not engine.module.training:
+                self._training[number] = True
+                self.set_training(number, False)
+
+    def _name_things(self) -> None:
+        tap = self._tap
+        tap.rank = self.rank
+        names = (made.name for made in self.model.modules)
+        tap.module_names = {id(module): name for module, name in zip(self.model.objects, names)}
+        tap.param_names = {id(param): name for name, param in self.model.shown}
+        tap.sink = lambda event, keys: self._trace_line(dict({"event": event}, **keys))
+
+    def _statuses(self) -> str:
+        if self._trace is None:
+            return ""
+        from zero3probe.tap import is_active
+        return " ".join("%s=%s%s" % (".".join(name.split(".")[-2:]), self._tap.status_letter(param),
+                                     "*" if is_active(param) else "") for name, param in self.model.shown)
+
+    def _trace_line(self, item: Dict[str, Any]) -> None:
+        if self._trace is not None:
+            self._trace.write(dumps(dict({"rank": self.rank, "statement": self._statements - 1}, **item)))
+
+    def _write(self, line: str) -> None:
+        if self._lines is not None:
+            self._lines.write(line)
+
+    def _write_pending(self) -> None:
+        pending, self._pending = self._pending, []
+        for item in pending:
+            if item.op.op == "forward":
+                item.op.plan = self._plan_of(item)
+            self._write(dumps({"rank": self.rank, "text": item.text, "ops": [op_item(item.op)]}))
+            if item.raised is not None:
+                self._write(dumps(raised_item(self.rank, item.raised)))
+
+    def _plan_of(self, item: Pending) -> int:
+        if item.op.direct or item.root is None:
+            return self._plans.number([frame.call(item.reached) for frame in item.calls], Flow())
+        root = item.root.call(item.reached)
+        return self._plans.number(root.calls, root.flow or Flow())
+
+    def close(self, whole: bool) -> None:
+        """The script is over. `whole`: it ended by itself, and not with an exception."""
+        if self._closed:
+            return
+        self._closed = True
+        self._write_pending()
+        for lines in (self._lines, self._trace):
+            if lines is not None and whole:
+                lines.write('{"end":true}' if lines is self._lines else '{"event":"end"}')
+            elif lines is self._trace and lines is not None:
+                lines.write('{"event":"end"}')
+            if lines is not None:
+                lines.close()
+        if self._lines is None:
+            say("this script made no ZeRO stage 3 engine: nothing was recorded" if not self.engines
+                else "the engine was never used: nothing was recorded")
+        elif not self._lines.failed:
+            say("recorded %d operations in %s%s" % (self._statements, self._lines.path,
+                                                    "" if whole else ", up to the exception"))
+
+
+def ends_of(value: Any, ends: Ends, is_tensor: Any, contained: bool = False) -> None:
+    """The tensors that require grad in what a call was given or returned, as DeepSpeed's hooks find them."""
+    if is_tensor(value):
+        if value.requires_grad:
+            (ends.contained if contained else ends.plain).append(value.grad_fn)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            ends_of(item, ends, is_tensor, contained or type(value) is not tuple)
+    elif isinstance(value, dict):
+        for item in value.values():
+            ends_of(item, ends, is_tensor, True)

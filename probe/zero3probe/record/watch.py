@@ -1,0 +1,317 @@
+"""Watches torch and DeepSpeed on a recorder's behalf: wraps what a script calls, changes nothing it sees.
+
+What is wrapped: the call of every module, train(), checkpointed regions, deepspeed.initialize through the
+engine's constructor (so names imported before and Hugging Face's Trainer are seen), its methods and contexts.
+"""
+import functools
+import sys
+from typing import Any, Callable
+
+from zero3probe.record.recorder import Recorder, ends_of
+from zero3probe.run import Op
+
+# Engine methods, with each release's own names, and the operation that each is.
+_METHODS = {"backward": "backward", "step": "step", "save_16bit_model": "save_16bit_model",
+            "save_fp16_model": "save_16bit_model",
+            "_zero3_consolidated_16bit_state_dict": "consolidated_16bit_state_dict",
+            "_zero3_consolidated_fp16_state_dict": "consolidated_16bit_state_dict",
+            "save_checkpoint": "save_checkpoint", "load_checkpoint": "load_checkpoint",
+            "empty_partition_cache": "empty_partition_cache", "offload_states": "offload_states",
+            "reload_states": "reload_states"}
+
+
+# Where hooks are registered: a class of its own since v0.6.6, the optimizer before.
+_OWNERS_OF_HOOKS = ("DeepSpeedZeRoOffload", "DeepSpeedZeroOptimizer_Stage3",
+                    "FP16_DeepSpeedZeroOptimizer_Stage3")
+
+
+def _replace(owner: Any, name: str, make: Callable[[Callable], Callable]) -> None:
+    original = getattr(owner, name)
+    wrapper = make(original)
+    functools.update_wrapper(wrapper, original)
+    setattr(owner, name, wrapper)
+
+
+def install(recorder: Recorder) -> None:
+    """Wraps everything, in this process, until it ends. deepspeed is imported already."""
+    from deepspeed.runtime.engine import DeepSpeedEngine
+    _watch_modules(recorder)
+    _watch_regions(recorder)
+    _watch_forward(recorder, DeepSpeedEngine)
+    for name, op in _METHODS.items():
+        if name in DeepSpeedEngine.__dict__:
+            _watch_method(recorder, DeepSpeedEngine, name, op)
+    _watch_construction(recorder, DeepSpeedEngine)
+    _watch_contexts(recorder)
+    _watch_reads(recorder)
+
+
+def _watch_modules(recorder: Recorder) -> None:
+    import torch
+    is_tensor, index, call_module = torch.is_tensor, recorder.model.index, torch.nn.Module.__call__
+    grad_enabled = torch.is_grad_enabled
+
+    def zero3probe_call(self, *args, **kwargs):
+        number = index.get(id(self))
+        if number is None:
+            return call_module(self, *args, **kwargs)
+        outermost = not recorder.frames and recorder.depth == 0
+        pending = recorder.begin(Op("forward", grad=grad_enabled(), direct=True)) if outermost else None
+        frame = recorder.enter(number)
+        if pending is not None:
+            pending.calls.append(frame)
+            recorder.depth += 1
+        elif len(recorder.frames) == 1 and recorder.current is not None and not recorder.in_backward:
+            recorder.current.calls.append(frame)
+            recorder.current.root = frame
+        error = None
+        try:
+            ends_of(args, frame.inputs, is_tensor)
+            result = call_module(self, *args, **kwargs)
+            ends_of(result, frame.outputs, is_tensor)
+            return result
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            recorder.leave(frame)
+            if pending is not None:
+                recorder.depth -= 1
+                recorder.end(pending, error)
+    torch.nn.Module.__call__ = zero3probe_call
+    train = torch.nn.Module.train
+
+    def zero3probe_train(self, mode=True):
+        result = train(self, mode)
+        for number, engine in enumerate(recorder.engines):
+            if engine.module is self:
+                recorder.set_training(number, bool(mode))
+        return result
+    torch.nn.Module.train = zero3probe_train
+
+
+def input_hook(recorder: Recorder) -> Callable:
+    """Runs after DeepSpeed's hooks before a forward: backward comes to what they made of the inputs."""
+    import torch
+    is_tensor = torch.is_tensor
+
+    def zero3probe_inputs(module, args):
+        if not torch.is_grad_enabled() or not recorder.frames:
+            return
+        frame = recorder.frames[-1]
+        if recorder.model.index.get(id(module)) == frame.module:
+            frame.inputs.plain, frame.inputs.contained = [], []
+            ends_of(args, frame.inputs, is_tensor)
+    return zero3probe_inputs
+
+
+def _watch_regions(recorder: Recorder) -> None:
+    import torch.utils.checkpoint as home
+
+    def make(original):
+        def zero3probe_checkpoint(function, *args, **kwargs):
+            reentrant = kwargs.get("use_reentrant")
+            if reentrant is None:
+                reentrant = not hasattr(home, "_checkpoint_without_reentrant") or _default_reentrant(original)
+            kind = "reentrant" if reentrant else _non_reentrant(home)
+            if not recorder.frames or recorder.in_backward:
+                return original(function, *args, **kwargs)
+            first = []
+
+            def zero3probe_region(*inner, **named):
+                if not first and not recorder.in_backward:
+                    first.append(True)
+                    recorder.region = kind
+                try:
+                    return function(*inner, **named)
+                finally:
+                    recorder.region = None
+            return original(zero3probe_region, *args, **kwargs)
+        return zero3probe_checkpoint
+    _replace(home, "checkpoint", make)
+
+
+def _default_reentrant(checkpoint: Callable) -> bool:
+    import inspect
+    parameter = inspect.signature(checkpoint).parameters.get("use_reentrant")
+    return parameter is None or parameter.default is not False
+
+
+def _non_reentrant(home: Any) -> str:
+    return "non-reentrant" if hasattr(home, "set_checkpoint_early_stop") else "whole-recompute"
+
+
+def _watch_forward(recorder: Recorder, engine_class: Any) -> None:
+    def make(original):
+        def zero3probe_forward(self, *args, **kwargs):
+            number = recorder.engine_of(self)
+            if number < 0 or recorder.depth > 0:
+                return original(self, *args, **kwargs)
+            import torch
+            pending = recorder.begin(Op("forward", number, grad=torch.is_grad_enabled()))
+            recorder.current = pending
+            return _run(recorder, pending, original, self, args, kwargs)
+        return zero3probe_forward
+    _replace(engine_class, "forward", make)
+
+
+def _run(recorder, pending, original, self, args, kwargs):
+    """The original inside one operation."""
+    error = None
+    recorder.depth += 1
+    try:
+        return original(self, *args, **kwargs)
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        recorder.depth -= 1
+        recorder.current = None
+        recorder.end(pending, error)
+
+
+def _watch_method(recorder: Recorder, engine_class: Any, name: str, op: str) -> None:
+    def make(original):
+        def zero3probe_method(self, *args, **kwargs):
+            number = recorder.engine_of(self)
+            if number < 0 or recorder.depth > 0:
+                return original(self, *args, **kwargs)
+            pending = recorder.begin(Op(op, number))
+            if op == "backward":
+                return _run_backward(recorder, pending, original, self, args, kwargs)
+            skipped = getattr(self, "skipped_steps", 0)
+            return _run_marked(recorder, pending, original, self, args, kwargs, skipped)
+        return zero3probe_method
+    _replace(engine_class, name, make)
+
+
+def _run_marked(recorder, pending, original, self, args, kwargs, skipped):
+    """A step says of itself whether its gradients overflowed, before it is written."""
+    error = None
+    recorder.depth += 1
+    try:
+        return original(self, *args, **kwargs)
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        recorder.depth -= 1
+        pending.op.overflow = pending.op.op == "step" and getattr(self, "skipped_steps", 0) > skipped
+        recorder.end(pending, error)
+
+
+def _run_backward(recorder, pending, original, self, args, kwargs):
+    recorder.backward_begins(args[0] if args else kwargs.get("loss"))
+    recorder.in_backward = True
+    try:
+        return _run(recorder, pending, original, self, args, kwargs)
+    finally:
+        recorder.in_backward = False
+
+
+def _watch_construction(recorder: Recorder, engine_class: Any) -> None:
+    """deepspeed.initialize ends in the constructor, whoever calls it under whatever name."""
+    def make(original):
+        def zero3probe_init(self, *args, **kwargs):
+            recorder.depth += 1
+            try:
+                original(self, *args, **kwargs)
+            finally:
+                recorder.depth -= 1
+            recorder.add_engine(self)
+            _hook_inputs(recorder)
+        return zero3probe_init
+    _replace(engine_class, "__init__", make)
+    for home in ("parameter_offload", "stage3"):
+        module = sys.modules.get("deepspeed.runtime.zero." + home)
+        for owner in _OWNERS_OF_HOOKS:
+            made = getattr(module, owner, None)
+            for name in ("_register_deepspeed_module", "_register_hooks_recursively"):
+                if made is not None and name in made.__dict__:
+                    _watch_registration(recorder, made, name)
+
+
+def _hook_inputs(recorder: Recorder) -> None:
+    """Our hook on every module, after all others."""
+    hook = getattr(recorder, "input_hook", None) or input_hook(recorder)
+    recorder.input_hook = hook
+    for module in recorder.model.objects:
+        known = module.__dict__.get("_forward_pre_hooks")
+        for key in [key for key, each in known.items() if each is hook]:
+            del known[key]
+        module.register_forward_pre_hook(hook)
+
+
+def _watch_registration(recorder: Recorder, owner: Any, name: str) -> None:
+    depth = []
+
+    def make(original):
+        def zero3probe_register(self, module, *args, **kwargs):
+            again = not depth and any(engine.module is module for engine in recorder.engines)
+            pending = recorder.begin(Op("register_hooks_again")) if again and recorder.depth == 0 else None
+            depth.append(True)
+            error = None
+            try:
+                return original(self, module, *args, **kwargs)
+            except BaseException as raised:
+                error = raised
+                raise
+            finally:
+                depth.pop()
+                if again:
+                    _hook_inputs(recorder)
+                if pending is not None:
+                    recorder.end(pending, error)
+        return zero3probe_register
+    _replace(owner, name, make)
+
+
+def _watch_contexts(recorder: Recorder) -> None:
+    from deepspeed.runtime.zero import partition_parameters
+    gathered = partition_parameters.GatheredParameters
+
+    def make_enter(original):
+        def zero3probe_enter(self):
+            refs = _gathered(recorder, self)
+            if recorder.depth > 0 or not refs or not recorder.engines:
+                return original(self)
+            rank = getattr(self, "src_rank", None)
+            pending = recorder.begin(Op("gather", params=refs, modifier_rank=rank))
+            self.zero3probe_recorded = True
+            return _run(recorder, pending, original, self, (), {})
+        return zero3probe_enter
+
+    def make_exit(original):
+        def zero3probe_exit(self, *exc):
+            if not self.__dict__.pop("zero3probe_recorded", False):
+                return original(self, *exc)
+            return _run(recorder, recorder.begin(Op("gather_exit")), original, self, exc, {})
+        return zero3probe_exit
+    _replace(gathered, "__enter__", make_enter)
+    _replace(gathered, "__exit__", make_exit)
+
+
+def _gathered(recorder: Recorder, context: Any) -> list:
+    params = getattr(context, "params", None)
+    if params is None:
+        params = [getattr(context, "param", None)]
+    known = recorder.model.params
+    return [known[id(param)] for param in params if id(param) in known]
+
+
+def _watch_reads(recorder: Recorder) -> None:
+    """DeepSpeed's dict of a module's parameters: a read by another module may gather the parameter."""
+    for home in ("parameter_offload", "stage3"):
+        owner = getattr(sys.modules.get("deepspeed.runtime.zero." + home), "ZeROOrderedDict", None)
+        if owner is None:
+            continue
+
+        def make(original):
+            def zero3probe_getitem(self, key):
+                param = original(self, key)
+                if recorder.frames and param is not None:
+                    recorder.read(self, param)
+                return param
+            return zero3probe_getitem
+        _replace(owner, "__getitem__", make)
+        return
