@@ -139,6 +139,18 @@ std::string what_differs(const Item* model, const Item* real) {
   return "event";
 }
 
+// Where the model waits for ever in a launch, a real run launches, goes on, and waits at the handle: the first of its
+// items beyond that.
+size_t beyond_the_launch(const std::vector<Item>& seen, size_t from, const Item& model_stop) {
+  size_t i = from;
+  const auto goes_on = [&](const Item& item) {
+    return item.kind == Item::Kind::kEvent && item.statement == model_stop.statement &&
+           (item.event.event == "wait" || item.event.event == "all-gather");
+  };
+  while (i < seen.size() && goes_on(seen[i])) ++i;
+  return i;
+}
+
 RankComparison compare_rank(const RunTrace& model, const RunTrace& real, int rank) {
   RankComparison result;
   const RankTrace* real_rank = real.rank(rank);
@@ -147,8 +159,11 @@ RankComparison compare_rank(const RunTrace& model, const RunTrace& real, int ran
   const std::vector<Item> seen = items_of(real_rank != nullptr ? *real_rank : none);
   for (size_t i = 0; i < std::max(modelled.size(), seen.size()); ++i) {
     const Item* model_item = i < modelled.size() ? &modelled[i] : nullptr;
-    const Item* real_item = i < seen.size() ? &seen[i] : nullptr;
+    const bool model_waits = model_item != nullptr && model_item->kind == Item::Kind::kStop;
+    const size_t at = model_waits ? beyond_the_launch(seen, i, *model_item) : i;
+    const Item* real_item = at < seen.size() ? &seen[at] : nullptr;
     if (model_item != nullptr && real_item != nullptr && same(*model_item, *real_item)) {
+      if (model_waits) break;
       result.events += model_item->kind == Item::Kind::kEvent ? 1 : 0;
       result.statements += model_item->kind == Item::Kind::kStatuses ? 1 : 0;
       continue;

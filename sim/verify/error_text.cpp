@@ -34,12 +34,14 @@ ComparableError comparable(const std::string& error) {
 }  // namespace
 
 // A module that lacks a name is told with its file; torch 2 raises another type where it refuses to concatenate
-// nothing.
+// nothing; numpy 2 shows its ints with their type.
 std::string without_places(const std::string& error) {
   static const std::regex kFolder(R"( \(/[^)]*\))");
   static const std::regex kTraceback(R"(\s+At:[\s\S]*)");
+  static const std::regex kNumpyInt(R"(np\.int64\((-?\d+)\))");
   static const std::regex kCat("ValueError: torch.cat");
-  const std::string text = std::regex_replace(std::regex_replace(error, kFolder, ""), kTraceback, "");
+  const std::string numbers = std::regex_replace(error, kNumpyInt, "$1");
+  const std::string text = std::regex_replace(std::regex_replace(numbers, kFolder, ""), kTraceback, "");
   return std::regex_replace(text, kCat, "RuntimeError: torch.cat");
 }
 

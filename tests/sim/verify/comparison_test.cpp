@@ -129,6 +129,24 @@ TEST_F(RealTrace, DiffersWhereItWaitsForEver) {
             "rank 0, step 3: failure");
 }
 
+// The model waits in the launch that another rank does not join; real ranks launch, and wait at the handle.
+TEST_F(RealTrace, AgreesOnAHang) {
+  const TraceEvent gather{.event = "all-gather", .params = {"B.weight"}, .ds_ids = {1}};
+  const TraceEvent wait{.event = "wait", .params = {"B.weight"}, .ds_ids = {1}};
+  const auto hangs = [&](const std::vector<TraceEvent>& events) {
+    RunTrace run = real;
+    last(run, 1) = {.text = "t:AC", .events = events};
+    run.by_rank[1].stop = TraceStop{TraceStop::Kind::kTimeout, 2, "not done"};
+    return run;
+  };
+  EXPECT_EQ(compare(hangs({gather}), hangs({gather, wait})).outcome, Outcome::kAgrees);
+  EXPECT_EQ(compare(hangs({gather}), hangs({gather, TraceEvent{.event = "reset"}})).outcome,
+            Outcome::kDiffers);
+  RunTrace aborted = hangs({gather, wait});
+  aborted.by_rank[1].stop->kind = TraceStop::Kind::kDied;
+  EXPECT_EQ(compare(hangs({gather}), aborted).outcome, Outcome::kInconclusive);
+}
+
 TEST_F(RealTrace, TellsNothingWhereItIsCutDiedOrRefused) {
   EXPECT_EQ(told([](RunTrace& run) {
               run.whole = false;
@@ -218,6 +236,7 @@ TEST(SameError, IsBlindToValuesOrderAndFoldersAlone) {
   EXPECT_TRUE(same_error("X: [" + a + ", " + b + "]", "X: [" + b + ", " + a + "]"));
   EXPECT_FALSE(same_error("X: [" + a + ", " + b + "]", "X: [" + a + ", " + a + "]"));
   EXPECT_TRUE(same_error("X: no name (/opt/a.py)", "X: no name (/home/b.py)"));
+  EXPECT_TRUE(same_error("X: rank0: [np.int64(0), np.int64(-1)]", "X: rank0: [0, -1]"));
   EXPECT_FALSE(same_error("RuntimeError: no", "ValueError: no"));
 }
 
