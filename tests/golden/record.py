@@ -102,9 +102,9 @@ def keep(traces: List[List[str]], ranks: int) -> None:
     for trace in traces:
         header, body = json.loads(trace[0]), trace[1:-1]
         source = {key: header["source"][key] for key in ("deepspeed", "torch", "python")}
-        refused = json.loads(body[0]) if body else {}
-        if refused.get("event") == "refused":
-            print(f"  {source['deepspeed']}: {header['scenario']} is refused: {refused['text']}")
+        refused = [json.loads(line)["text"] for line in body if line.startswith('{"event":"refused"')]
+        if refused:
+            print(f"  {source['deepspeed']}: {header['scenario']} is refused: {refused[0]}")
             continue
         path = HERE / "traces" / f"{header['scenario']}.json"
         recorded = read(path)
