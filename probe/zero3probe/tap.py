@@ -201,6 +201,7 @@ def _tap_waits(tap: Tap, registry: Any) -> None:
 def _tap_partitioning(tap: Tap) -> None:
     from deepspeed.runtime.zero import partition_parameters
     init = partition_parameters.Init
+    can_refuse = hasattr(partition_parameters, "_no_gather_coalesced")  # one rank: v0.9.0 and later
 
     def make_partition(original: Callable) -> Callable:
         def zero3probe_partition(self, param, *args, **kwargs):
@@ -214,7 +215,7 @@ def _tap_partitioning(tap: Tap) -> None:
 
     def make_gather(original: Callable) -> Callable:
         def zero3probe_gather(self, param_list, *args, **kwargs):
-            if tap.recording:
+            if tap.recording and not (can_refuse and self.num_partitions == 1 and _has_twice(param_list)):
                 _emit_gather(tap, param_list)
             return original(self, param_list, *args, **kwargs)
         return zero3probe_gather
@@ -229,6 +230,12 @@ def _tap_partitioning(tap: Tap) -> None:
     tap.wrap(init, "_partition_param", make_partition)
     tap.wrap(init, "_all_gather", make_gather)
     tap.wrap(init, "_convert_to_deepspeed_param", make_convert)
+
+
+def _has_twice(params: List[Any]) -> bool:
+    """Whether one that is to be gathered is listed twice: _no_gather_coalesced raises before it gathers anything."""
+    ids = [id(param) for param in params if param.ds_status.name == "NOT_AVAILABLE"]
+    return len(ids) != len(set(ids))
 
 
 def _tap_coalesced(tap: Tap, param: Any) -> None:

@@ -159,6 +159,16 @@ TEST_F(RealTrace, TellsNothingWhereItIsCutDiedOrRefused) {
               run.by_rank[1].stop = TraceStop{TraceStop::Kind::kDied, 2, "killed by signal 9 (SIGKILL)"};
             }),
             "inconclusive");
+  // One rank waits for another that died, where the model has no hang.
+  EXPECT_EQ(told([](RunTrace& run) {
+              run.by_rank[0].statements.pop_back();
+              run.by_rank[0].stop = TraceStop{TraceStop::Kind::kTimeout, 2, "not done after 20 s"};
+              run.by_rank[1].statements.pop_back();
+              run.by_rank[1].stop = TraceStop{TraceStop::Kind::kDied, 2, "killed by signal 6 (SIGABRT)"};
+            }),
+            "inconclusive");
+  EXPECT_EQ(told([](RunTrace& run) { last(run, 0).failure->text = "unknown parameter type"; }),
+            "inconclusive");
   const Comparison refused = after([](RunTrace& run) { run.refused = "2 ranks need as many GPUs"; });
   EXPECT_EQ(refused.outcome, Outcome::kInconclusive);
   EXPECT_THAT(refused.text, HasSubstr("2 ranks need as many GPUs"));
