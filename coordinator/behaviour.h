@@ -74,6 +74,7 @@ struct Behaviour {
   bool grads_remaining_initialised_once = false;
   bool backward_needs_train_mode = false;
   bool leaf_modules = false;
+  bool default_leaf_classes = false;  // some classes of Hugging Face are leaf modules without being asked
   LeafReduction leaf_reduction = LeafReduction::kPerParam;  // when a leaf module's gradients are reduced
   bool linear_is_wrapped = false;  // torch.nn.functional.linear is DeepSpeed's own autograd function
   PartitionAll partition_all = PartitionAll::kEndOfBackward;

@@ -37,6 +37,7 @@ struct Hook {
 struct Module {
   std::string name;
   std::string type;
+  std::string qualified_type;
   int ds_id = -1;  // the last one given; hooks on a module reachable twice are registered twice
   bool training = true;
   bool is_leaf = false;

@@ -27,9 +27,10 @@ struct ExternalUse {
 };
 
 struct ModuleSpec {
-  std::string name;               // qualified: "model.layers.0.mlp"; the root has its own
-  std::string type;               // class name, for people
-  std::vector<ParamSpec> params;  // in registration order
+  std::string name;                 // qualified: "model.layers.0.mlp"; the root has its own
+  std::string type;                 // class name, for people
+  std::string qualified_type = {};  // with its Python module; "": not known
+  std::vector<ParamSpec> params;    // in registration order
   std::vector<int> children;  // indices into ModelSpec::modules, registration order; a module may be shared
   std::vector<ExternalUse> externals;
   int outputs = 1;    // output tensors of its forward, all of them used by the caller

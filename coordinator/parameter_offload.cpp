@@ -1,6 +1,8 @@
 #include "coordinator/parameter_offload.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "coordinator/partitioned_param_coordinator.h"
 #include "coordinator/prefetch_coordinator.h"
@@ -8,6 +10,16 @@
 
 namespace zero3 {
 namespace {
+
+// DEFAULT_LEAF_MODULE_CLASSES of leaf_module_config.py.
+bool is_default_leaf_class(const Module& module) {
+  constexpr std::array<std::string_view, 3> kClasses = {
+      "transformers.models.mixtral.modeling_mixtral.MixtralSparseMoeBlock",
+      "transformers.models.qwen2_moe.modeling_qwen2_moe.Qwen2MoeSparseMoeBlock",
+      "transformers.models.qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock",
+  };
+  return std::ranges::find(kClasses, module.qualified_type) != kClasses.end();
+}
 
 Raised backward_in_eval_mode(std::string_view function) {
   return through(raise(FailureKind::kEvalBackward, "AssertionError",
@@ -26,6 +38,7 @@ ParameterOffload::ParameterOffload(Process& process, Module& root, Runtime& runt
       parameters_(parameters_of(root)) {
   process_.convert(parameters_);
   for (Module* module : modules_) {
+    if (runtime_.behaviour.default_leaf_classes && is_default_leaf_class(*module)) module->is_leaf = true;
     module->is_leaf = module->is_leaf && runtime_.behaviour.leaf_modules;
     module->params_changed();
   }

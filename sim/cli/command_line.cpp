@@ -131,6 +131,15 @@ void bind_to_program(CLI::App* command, CLI::Option* program, const std::vector<
   }
 }
 
+void add_replay(CLI::App& app, ReplayArguments& arguments, Command& chosen) {
+  CLI::App* command =
+      app.add_subcommand("replay", "What releases do with a recorded run (docs/replay.md), or any run file");
+  command->add_option("file", arguments.path, "A run file")->required()->check(kFilled);
+  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(kFilled);
+  add_output_options(*command, arguments.format, arguments.trace);
+  command->callback([&arguments, &chosen] { chosen = [&arguments] { return replay(arguments); }; });
+}
+
 void add_unroll(CLI::App& app, UnrollArguments& arguments, Command& chosen) {
   CLI::App* command = app.add_subcommand("unroll", "Write a scenario as a run file (docs/run-format.md)");
   CLI::Option* file = command->add_option("file", arguments.path, "A scenario file, or a run file");
@@ -212,6 +221,8 @@ int run_command_line(int argc, char** argv) {
   add_try(app, short_form, chosen);
   UnrollArguments unrolled;
   add_unroll(app, unrolled, chosen);
+  ReplayArguments replayed;
+  add_replay(app, replayed, chosen);
   VerifyArguments verified;
   add_verify(app, verified, chosen);
   CLI::App* list = app.add_subcommand("list", "List scenarios with their titles and sources");
@@ -223,7 +234,8 @@ int run_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (!chosen)
-      throw BadInput("no command", "one of: run, try, unroll, verify, list, releases; see zero3sim --help");
+      throw BadInput("no command",
+                     "one of: run, try, replay, unroll, verify, list, releases; see zero3sim --help");
     return exit_code(chosen());
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error);

@@ -54,6 +54,14 @@ struct VerifyArguments {
   Format format = Format::kText;
 };
 
+struct ReplayArguments {
+  std::string path;       // a run file
+  std::string deepspeed;  // empty: the newest release
+  Format format = Format::kText;
+  std::string trace;
+};
+
+Verdict replay(const ReplayArguments& arguments);
 Verdict run_scenarios(const RunArguments& arguments);
 Verdict try_program(const TryArguments& arguments);
 Verdict unroll(const UnrollArguments& arguments);

@@ -122,11 +122,12 @@ class HeaderReader {
   // All but what refers to the params of other modules. Hands back the names of its children.
   std::vector<std::string> read_module(const JsonNode& item, size_t index, ModelSpec& model) const {
     static constexpr auto kKeys = std::to_array<std::string_view>(
-        {"name", "type", "params", "children", "externals", "outputs", "leaf"});
+        {"name", "type", "class", "params", "children", "externals", "outputs", "leaf"});
     const JsonFields fields(place_, item, fmt::format("module {}", index), kKeys);
     ModuleSpec& module = model.modules[index];
     module.name = fields.text("name");
     module.type = fields.text_or("type", "Module");
+    module.qualified_type = fields.text_or("class", "");
     module.outputs = static_cast<int>(fields.whole_or("outputs", 1, kMaxOutputs, 1));
     module.leaf = fields.boolean_or("leaf", false);
     std::set<std::string> taken;

@@ -12,13 +12,16 @@
 namespace zero3::sim {
 namespace {
 
+constexpr int64_t kMaxTensors = 1'000'000;
+
 // The lines after the first, one after the other.
 class BodyReader {
  public:
   explicit BodyReader(RunHeader header) : run_(std::move(header.run)), ranks_(header.ranks) {}
 
   void add(const JsonPlace& place, const JsonNode& line) {
-    static constexpr auto kPlanKeys = std::to_array<std::string_view>({"plan", "calls"});
+    static constexpr auto kPlanKeys = std::to_array<std::string_view>({"plan", "root", "calls"});
+    static constexpr auto kRootKeys = std::to_array<std::string_view>({"in", "out"});
     static constexpr auto kSameKeys = std::to_array<std::string_view>({"rank", "same_as"});
     static constexpr auto kKeys = std::to_array<std::string_view>({"rank", "text", "ops"});
     if (line.find("plan") != nullptr) {
@@ -26,7 +29,15 @@ class BodyReader {
       const auto next = static_cast<int64_t>(plans_.size());
       if (fields.whole("plan", 0, std::numeric_limits<int64_t>::max()) != next)
         place.fail(fields.needed("plan").column, fmt::format("the next plan is plan {}", next));
-      plans_.push_back(read_calls(place, fields.list("calls")));
+      RecordedPlan plan;
+      const JsonNode* root = fields.find("root");
+      if (root != nullptr)
+        plan.root = read_flow(place, JsonFields(place, *root, "the root of a plan", kRootKeys));
+      recorded_plan_ = root != nullptr;
+      plan.calls = read_calls(place, fields.list("calls"));
+      plans_.push_back(std::move(plan));
+    } else if (line.find("raised") != nullptr) {
+      add_raised(place, line);
     } else if (line.find("same_as") != nullptr) {
       const JsonFields fields(place, line, "a rank", kSameKeys);
       const auto rank = static_cast<int64_t>(programs().size());
@@ -50,6 +61,46 @@ class BodyReader {
   }
 
  private:
+  struct RecordedPlan {
+    std::vector<PlannedCall> calls = {};
+    std::optional<Flow> root = {};
+  };
+
+  void add_raised(const JsonPlace& place, const JsonNode& line) {
+    static constexpr auto kKeys = std::to_array<std::string_view>({"rank", "raised"});
+    static constexpr auto kRaisedKeys =
+        std::to_array<std::string_view>({"statement", "exception", "text", "path"});
+    const JsonFields fields(place, line, "what was raised", kKeys);
+    const JsonFields raised(place, fields.needed("raised"), "\"raised\"", kRaisedKeys);
+    RecordedFailure failure{
+        .rank = static_cast<int>(fields.whole("rank", 0, ranks_ - 1)),
+        .statement = static_cast<size_t>(raised.whole("statement", 0, std::numeric_limits<int64_t>::max())),
+        .exception = raised.text("exception"),
+        .text = raised.text("text"),
+        .path = {}};
+    for (const JsonNode& function : raised.list_or_empty("path")) failure.path.push_back(function.text);
+    run_.raised.push_back(std::move(failure));
+  }
+
+  static Flow read_flow(const JsonPlace& place, const JsonFields& fields) {
+    Flow flow;
+    if (const JsonNode* tensors = fields.find("in")) flow.inputs = read_tensors(place, *tensors);
+    if (const JsonNode* tensors = fields.find("out")) flow.outputs = read_tensors(place, *tensors);
+    return flow;
+  }
+
+  static Tensors read_tensors(const JsonPlace& place, const JsonNode& node) {
+    const std::span<const JsonNode> items = list_items(place, node, "the tensors of a call");
+    if (items.size() != 2 && items.size() != 4)
+      place.fail(node.column, "the tensors of a call are 2 or 4 numbers");
+    std::array<int, 4> numbers = {};
+    for (size_t i = 0; i < items.size(); ++i)
+      numbers[i] = static_cast<int>(whole_number(place, items[i], "a number of tensors", 0, kMaxTensors));
+    if (numbers[1] > numbers[0] || numbers[3] > numbers[2])
+      place.fail(node.column, "backward cannot come to more tensors than require grad");
+    return {numbers[0], numbers[1], numbers[2], numbers[3]};
+  }
+
   std::vector<Program>& programs() { return run_.experiment.rank_programs; }
 
   void start_rank(const JsonPlace& place, int64_t rank, const JsonNode& line) {
@@ -86,20 +137,28 @@ class BodyReader {
 
   PlannedCall read_call(const JsonPlace& place, const JsonNode& item) const {
     const ModelSpec& model = run_.experiment.model;
-    if (item.is(JsonNode::Kind::kWhole)) return {.module = module_index(place, item, model)};
+    const std::optional<Flow> usual = recorded_plan_ ? std::optional(Flow{}) : std::nullopt;
+    if (item.is(JsonNode::Kind::kWhole)) return {.module = module_index(place, item, model), .flow = usual};
     if (item.is(JsonNode::Kind::kList)) {
       if (item.items.size() != 2) place.fail(item.column, "a call is [module, [calls]]");
       const int module = module_index(place, item.items[0], model);
       return {.module = module,
-              .children = read_calls(place, list_items(place, item.items[1], "the calls of a call"))};
+              .children = read_calls(place, list_items(place, item.items[1], "the calls of a call")),
+              .flow = usual};
     }
+    static constexpr auto kReadKeys = std::to_array<std::string_view>({"read"});
     static constexpr auto kKeys =
-        std::to_array<std::string_view>({"module", "calls", "checkpoint", "detach", "discard"});
-    const JsonFields fields(place, item, "a call", kKeys);
+        std::to_array<std::string_view>({"module", "calls", "checkpoint", "detach", "discard", "in", "out"});
+    if (item.find("read") != nullptr) {
+      const JsonFields reads(place, item, "a weight that is read", kReadKeys);
+      return {.read = param_ref(place, reads.needed("read"), model)};
+    }
+    const JsonFields fields(place, item, "a call", std::span(kKeys).first(recorded_plan_ ? 7 : 5));
     PlannedCall call{.module = module_index(place, fields.needed("module"), model),
                      .children = read_calls(place, fields.list_or_empty("calls")),
                      .detach_input = fields.boolean_or("detach", false),
                      .discard_output = fields.boolean_or("discard", false)};
+    if (recorded_plan_) call.flow = read_flow(place, fields);
     if (fields.find("checkpoint") == nullptr) return call;
     const auto word = std::ranges::find(kCheckpointWords, fields.text("checkpoint"), &CheckpointWord::word);
     if (word == kCheckpointWords.end()) {
@@ -133,7 +192,10 @@ class BodyReader {
     op.overflow = fields.boolean_or("overflow", false);
     if (op.kind == OpKind::kForward) {
       if (plans_.empty()) place.fail(item.column, "no plan was defined before this forward");
-      op.plan = plans_[static_cast<size_t>(fields.whole("plan", 0, static_cast<int64_t>(plans_.size()) - 1))];
+      const int64_t last = static_cast<int64_t>(plans_.size()) - 1;
+      const RecordedPlan& plan = plans_[static_cast<size_t>(fields.whole("plan", 0, last))];
+      op.plan = plan.calls;
+      op.root_flow = plan.root;
       op.grad_enabled = fields.boolean_or("grad", true);
       if (fields.boolean_or("direct", false)) op.kind = OpKind::kForwardDirect;
     }
@@ -163,7 +225,8 @@ class BodyReader {
   RecordedRun run_;
   int ranks_;
   bool closed_ = false;  // nothing more of the last rank may come
-  std::vector<std::vector<PlannedCall>> plans_;
+  std::vector<RecordedPlan> plans_;
+  bool recorded_plan_ = false;    // the plan that is being read
   std::vector<OpKind> contexts_;  // open ones of the last rank
 };
 

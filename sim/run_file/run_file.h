@@ -25,12 +25,24 @@ struct RecordedOn {
   bool operator==(const RecordedOn&) const = default;
 };
 
+// What a statement of a recorded run raised.
+struct RecordedFailure {
+  int rank = 0;
+  size_t statement = 0;  // index in the rank's program
+  std::string exception;
+  std::string text;
+  std::vector<std::string> path;  // DeepSpeed's functions, the engine's method first
+
+  bool operator==(const RecordedFailure&) const = default;
+};
+
 struct RecordedRun {
   Experiment experiment;
   std::string name;
   uint64_t seed = 0;     // of hash order: the program's draws are settled
   bool partial = false;  // the file was cut: the statements end there, and later ranks have none
   std::optional<RecordedOn> recorded;
+  std::vector<RecordedFailure> raised = {};
 
   bool operator==(const RecordedRun&) const = default;
 };

@@ -43,6 +43,7 @@ ordered_json item_of(const ParamSpec& param) {
 
 ordered_json item_of(const ModuleSpec& module, const std::vector<std::string>& child_names) {
   ordered_json item = {{"name", module.name}, {"type", module.type}};
+  if (!module.qualified_type.empty()) item["class"] = module.qualified_type;
   for (const ParamSpec& param : module.params) item["params"].push_back(item_of(param));
   for (size_t i = 0; i < module.children.size(); ++i)
     item["children"].push_back(ordered_json::array({child_names[i], module.children[i]}));
@@ -87,12 +88,32 @@ ordered_json header_of(const RecordedRun& run) {
   return header;
 }
 
+void add_tensors(ordered_json& item, const char* key, const Tensors& tensors) {
+  if (tensors == Tensors{.requiring_grad = 1, .reached = 1}) return;
+  item[key] = ordered_json::array({tensors.requiring_grad, tensors.reached});
+  if (tensors.contained_requiring_grad == 0) return;
+  item[key].push_back(tensors.contained_requiring_grad);
+  item[key].push_back(tensors.contained_reached);
+}
+
+ordered_json item_of(const Flow& flow) {
+  ordered_json item = ordered_json::object();
+  add_tensors(item, "in", flow.inputs);
+  add_tensors(item, "out", flow.outputs);
+  return item;
+}
+
 ordered_json item_of(const std::vector<PlannedCall>& calls) {
   ordered_json items = ordered_json::array();
   for (const PlannedCall& call : calls) {
+    if (call.read) {
+      items.push_back({{"read", ordered_json::array({call.read->module, call.read->param})}});
+      continue;
+    }
     ordered_json inner = item_of(call.children);
-    const bool plain =
-        call.checkpointing == Checkpointing::kNone && !call.detach_input && !call.discard_output;
+    const ordered_json tensors = call.flow ? item_of(*call.flow) : ordered_json::object();
+    const bool plain = call.checkpointing == Checkpointing::kNone && !call.detach_input &&
+                       !call.discard_output && tensors.empty();
     if (plain && inner.empty()) {
       items.push_back(call.module);
       continue;
@@ -108,6 +129,7 @@ ordered_json item_of(const std::vector<PlannedCall>& calls) {
     }
     if (call.detach_input) item["detach"] = true;
     if (call.discard_output) item["discard"] = true;
+    item.update(tensors);
     items.push_back(std::move(item));
   }
   return items;
@@ -130,6 +152,13 @@ class ProgramWriter {
     out_ += line_of({{"rank", rank}, {"text", statement.text}, {"ops", std::move(ops)}});
   }
 
+  void add_raised(const RecordedFailure& raised) {
+    ordered_json item = {
+        {"statement", raised.statement}, {"exception", raised.exception}, {"text", raised.text}};
+    if (!raised.path.empty()) item["path"] = raised.path;
+    out_ += line_of({{"rank", raised.rank}, {"raised", std::move(item)}});
+  }
+
   void add_empty(int rank) { out_ += line_of(ordered_json::object({{"rank", rank}})); }
   void add_same(int rank, int earlier) { out_ += line_of({{"rank", rank}, {"same_as", earlier}}); }
 
@@ -139,7 +168,7 @@ class ProgramWriter {
     ordered_json item = {{"op", word->word}};
     if (op.engine != 0) item["engine"] = op.engine;
     if (op.kind == OpKind::kForward || op.kind == OpKind::kForwardDirect) {
-      item["plan"] = plan_number(op.plan);
+      item["plan"] = plan_number(op);
       if (!op.grad_enabled) item["grad"] = false;
       if (op.kind == OpKind::kForwardDirect) item["direct"] = true;
     }
@@ -154,10 +183,14 @@ class ProgramWriter {
   }
 
   // Defines the plan before the statement that uses it first.
-  size_t plan_number(const std::vector<PlannedCall>& plan) {
-    ordered_json calls = item_of(plan);
-    const auto [known, is_new] = plans_.try_emplace(calls.dump(), plans_.size());
-    if (is_new) out_ += line_of({{"plan", known->second}, {"calls", std::move(calls)}});
+  size_t plan_number(const Op& op) {
+    ordered_json plan = ordered_json::object();
+    if (op.root_flow) plan["root"] = item_of(*op.root_flow);
+    plan["calls"] = item_of(op.plan);
+    const auto [known, is_new] = plans_.try_emplace(plan.dump(), plans_.size());
+    ordered_json line = {{"plan", known->second}};
+    line.update(plan);
+    if (is_new) out_ += line_of(line);
     return known->second;
   }
 
@@ -181,6 +214,9 @@ std::string write_run(const RecordedRun& run) {
     distinct.push_back(rank);
     if (programs[rank].empty()) writer.add_empty(static_cast<int>(rank));
     for (const Statement& statement : programs[rank]) writer.add(static_cast<int>(rank), statement);
+    for (const RecordedFailure& raised : run.raised) {
+      if (raised.rank == static_cast<int>(rank)) writer.add_raised(raised);
+    }
   }
   return line_of(header_of(run)) + writer.take() +
          (run.partial ? "" : line_of(ordered_json::object({{"end", true}})));

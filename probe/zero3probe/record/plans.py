@@ -73,6 +73,12 @@ def unfilled_regions(frame: Frame) -> List[Frame]:
     return found
 
 
+def has_region(frame: Frame) -> bool:
+    """Whether there is a checkpointed region in a frame."""
+    return frame.checkpoint is not None or any(isinstance(item, Frame) and has_region(item)
+                                               for item in frame.calls)
+
+
 class Plans:
     """Numbers plans, each written once before its first use."""
 

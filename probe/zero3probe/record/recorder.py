@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional
 
 from zero3probe import trace as trace_format
 from zero3probe.record.model import ModelMap, has_optimizer, header_run, settings_of
-from zero3probe.record.plans import Ends, Frame, Plans, reachable, unfilled_regions
+from zero3probe.record.plans import Ends, Frame, Plans, has_region, reachable, unfilled_regions
 from zero3probe.record.writer import Lines, say
 from zero3probe.run import Engine, Flow, Op, Raised
 from zero3probe.run_file import dumps, header_of, op_item, raised_item
@@ -171,6 +171,9 @@ class Recorder:
                     if region.module == frame.module:
                         region.take_recomputed(frame)
                         return
+        if not any(has_region(call) for pending in self._pending for call in pending.calls):
+            self.note("a backward calls modules again, and no checkpointed region was seen that does so: the run "
+                      "file lacks it, and replays differ in backward")
 
     def read(self, owner: Any, param: Any) -> None:
         """A weight is read outside the module that owns it."""
