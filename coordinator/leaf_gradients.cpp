@@ -57,9 +57,10 @@ Raised ForwardPass::check_leaf(const Module& module, const std::vector<Value>& o
   return through(raise(FailureKind::kLeafInput, "RuntimeError", kLeafInputText), "forward_post_hook");
 }
 
-// Missing gradients are made as zeros_like(param), which holds nothing while the param is partitioned.
+// Missing gradients are made as zeros_like(param), which holds nothing while the param is partitioned. A param that is
+// also registered as external to its own leaf module is reduced once.
 Raised ForwardPass::reduce_leaf_module_grads(const Module& leaf) {
-  for (Param* param : leaf.params()) {
+  for (Param* param : leaf.param_set()) {
     if (!param->requires_grad || param->ds_z3_leaf_module != &leaf) continue;
     const bool has_gradient = contains(leaf_gradients_, param);
     if (!has_gradient && !param->data_is_full) empty_gradients_.push_back(param);

@@ -13,6 +13,7 @@
 
 #include "sim/bad_input.h"
 #include "sim/cli/commands.h"
+#include "sim/verify/probe_session.h"
 
 namespace zero3::sim::cli {
 namespace {
@@ -192,6 +193,49 @@ void add_verify(CLI::App& app, VerifyArguments& arguments, Command& chosen) {
   });
 }
 
+void add_fuzz(CLI::App& app, FuzzArguments& arguments, Command& chosen) {
+  constexpr int kMaxFuzzRanks = 64;
+  constexpr int kMaxJobs = 256;
+  constexpr double kMaxTimeout = 86400;
+  FuzzOptions& options = arguments.options;
+  CLI::App* command = app.add_subcommand(
+      "fuzz", "Run random programs on an installed DeepSpeed and on its model, and shrink what differs");
+  command
+      ->add_option("--python", arguments.python, "The Python interpreter that has DeepSpeed and zero3probe")
+      ->check(kFilled);
+  command->add_option("--programs", options.programs, "How many programs")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32U))
+      ->capture_default_str();
+  command->add_option("--seed", options.seed, "Seed of the programs")->check(kSeed)->capture_default_str();
+  command->add_option("--first", options.first, "Number of the first program: to go on where a run ended")
+      ->check(kSeed)
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--ranks", options.ranks,
+          "World sizes, as in 1,2: a program in ten runs on each but the first, the others on the first")
+      ->delimiter(',')
+      ->expected(1, 10)
+      ->check(CLI::Range(1, kMaxFuzzRanks))
+      ->default_str("1");
+  command->add_option("--jobs", options.jobs, "Probes that run at the same time")
+      ->check(CLI::Range(1, kMaxJobs))
+      ->capture_default_str();
+  command->add_option("--timeout", arguments.timeout_s, "Seconds after which a program hangs")
+      ->check(CLI::Range(0.1, kMaxTimeout))
+      ->capture_default_str();
+  command->add_option("--out", arguments.out, "Folder for programs that differ, with both traces")
+      ->check(kFilled)
+      ->capture_default_str();
+  command->add_flag("--statistics", arguments.statistics,
+                    "Run nothing for real: print what the programs are made of and how the model ends them");
+  command
+      ->add_option("--deepspeed", arguments.deepspeed, "The release, for --statistics (default: the newest)")
+      ->check(kFilled);
+  add_format_option(*command, arguments.format);
+  command->callback([&arguments, &chosen] { chosen = [&arguments] { return fuzz_programs(arguments); }; });
+}
+
 // Bad usage is bad input; asking for help is not.
 int report_usage(const CLI::App& app, const CLI::ParseError& error) {
   app.exit(error);
@@ -214,6 +258,7 @@ int run_command_line(int argc, char** argv) {
   app.set_version_flag("--version", "zero3sim " ZERO3SIM_VERSION);
   RunArguments run;
   TryArguments short_form;
+  FuzzArguments random;
   std::vector<std::string> listed = {"scenarios"};
   std::string release;
   Command chosen;
@@ -225,6 +270,7 @@ int run_command_line(int argc, char** argv) {
   add_replay(app, replayed, chosen);
   VerifyArguments verified;
   add_verify(app, verified, chosen);
+  add_fuzz(app, random, chosen);
   CLI::App* list = app.add_subcommand("list", "List scenarios with their titles and sources");
   list->add_option("paths", listed, "Files or folders")->capture_default_str();
   list->callback([&] { chosen = [&] { return list_scenarios(listed); }; });
@@ -235,12 +281,15 @@ int run_command_line(int argc, char** argv) {
     app.parse(argc, argv);
     if (!chosen)
       throw BadInput("no command",
-                     "one of: run, try, replay, unroll, verify, list, releases; see zero3sim --help");
+                     "one of: run, try, replay, unroll, verify, fuzz, list, releases; see zero3sim --help");
     return exit_code(chosen());
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error);
   } catch (const BadInput& error) {
     std::fprintf(stderr, "%s\n", error.what());
+  } catch (const ProbeUnavailable& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return exit_code(Verdict::kBackendUnavailable);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/fuzz/fuzzer.h"
 #include "sim/short_form.h"
 #include "sim/verdict.h"
 
@@ -43,7 +44,8 @@ struct UnrollArguments {
 };
 
 struct VerifyArguments {
-  std::vector<std::string> paths;  // scenario and run files, folders of scenarios; empty: the short form's program
+  std::vector<std::string>
+      paths;  // scenario and run files, folders of scenarios; empty: the short form's program
   TryArguments short_form;
   std::string python;      // the interpreter that has DeepSpeed
   std::vector<int> ranks;  // empty: the scenario's own, 1 for the short form
@@ -62,10 +64,22 @@ struct ReplayArguments {
 };
 
 Verdict replay(const ReplayArguments& arguments);
+
+struct FuzzArguments {
+  std::string python;  // empty: none, for `statistics`
+  FuzzOptions options;
+  double timeout_s = 30;
+  std::string out = "fuzz-out";
+  Format format = Format::kText;
+  bool statistics = false;  // of the programs alone; nothing runs for real
+  std::string deepspeed;    // whose, for `statistics`; empty: the newest
+};
+
 Verdict run_scenarios(const RunArguments& arguments);
 Verdict try_program(const TryArguments& arguments);
 Verdict unroll(const UnrollArguments& arguments);
 Verdict verify_programs(const VerifyArguments& arguments);
+Verdict fuzz_programs(const FuzzArguments& arguments);
 Verdict list_scenarios(const std::vector<std::string>& paths);
 // Of all releases if `release` is empty.
 Verdict show_releases(const std::string& release);

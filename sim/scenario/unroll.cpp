@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/scenario/program.h"
+#include "sim/split_mix.h"
 
 namespace zero3::sim {
 namespace {
@@ -13,16 +14,8 @@ constexpr size_t kMaxStatements = 1'000'000;
 constexpr size_t kMaxCalls = 10'000'000;
 constexpr size_t kMaxVisits = 10'000'000;  // steps looked at, those that come to nothing among them
 
-// SplitMix64: a fixed, well-mixed function of its argument, the same on every machine.
-uint64_t mix(uint64_t value) {
-  value += 0x9e3779b97f4a7c15ULL;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
-  return value ^ (value >> 31);
-}
-
 // Where in the program something stands, repeats counted out, and the seed: two numbers folded into one.
-uint64_t below(uint64_t place, uint64_t index) { return mix(place ^ mix(index)); }
+uint64_t below(uint64_t place, uint64_t index) { return split_mix(place ^ split_mix(index)); }
 
 class Unroller {
  public:
@@ -65,7 +58,7 @@ class Unroller {
   }
 
   uint64_t number(uint64_t place, bool per_rank) const {
-    return per_rank ? below(place, static_cast<uint64_t>(rank_) + 1) : mix(place);
+    return per_rank ? below(place, static_cast<uint64_t>(rank_) + 1) : split_mix(place);
   }
 
   const StepBranch& chosen(const Step& step, uint64_t place) const {
@@ -164,7 +157,7 @@ class Unroller {
 Program unroll(const std::vector<Step>& steps, const ScenarioModel& model, uint64_t seed, int rank,
                const YamlFile& file) {
   Unroller unroller(model, rank, file);
-  unroller.add_steps(steps, mix(seed), 0);
+  unroller.add_steps(steps, split_mix(seed), 0);
   return unroller.take();
 }
 

@@ -100,6 +100,7 @@ ProbeAnswer ProbeSession::read_answer() {
   const Clock::time_point deadline = after(options_.timeout_s + options_.margin_s);
   TraceReader reader("the probe's trace");
   std::string line;
+  std::string lines;
   for (;;) {
     const ChildProcess::Read read = child_.read_line(line, deadline);
     if (read != ChildProcess::Read::kLine) {
@@ -107,9 +108,14 @@ ProbeAnswer ProbeSession::read_answer() {
       return stopped(late ? ProbeAnswer::Kind::kHung : ProbeAnswer::Kind::kDied,
                      reader.cut().value_or(RunTrace{}), "");
     }
+    lines += line + "\n";
     try {
-      if (std::optional<RunTrace> run = reader.add_line(line))
-        return {.kind = ProbeAnswer::Kind::kTrace, .trace = std::move(*run), .text = ""};
+      if (std::optional<RunTrace> run = reader.add_line(line)) {
+        return {.kind = ProbeAnswer::Kind::kTrace,
+                .trace = std::move(*run),
+                .text = "",
+                .lines = std::move(lines)};
+      }
     } catch (const BadInput& error) {
       return stopped(ProbeAnswer::Kind::kGarbage, reader.cut().value_or(RunTrace{}),
                      fmt::format("{}\n  {}", error.what(), shown(line)));

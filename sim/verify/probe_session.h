@@ -42,8 +42,9 @@ struct ProbeAnswer {
     kGarbage,  // what came is no trace, or of a newer version: the probe was stopped
   };
   Kind kind = Kind::kTrace;
-  RunTrace trace;    // what came of it
-  std::string text;  // what went wrong, with the last lines of the probe's stderr; "" for kTrace
+  RunTrace trace;          // what came of it
+  std::string text;        // what went wrong, with the last lines of the probe's stderr; "" for kTrace
+  std::string lines = {};  // a whole trace as the probe wrote it
 };
 
 class ProbeSession {

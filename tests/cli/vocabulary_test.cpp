@@ -95,6 +95,7 @@ TEST(Vocabulary, OfOptions) {
   const std::string short_form = read_file("docs/short-form.md");
   expect_options_in("try", short_form, 10);
   expect_options_in("verify", read_file("docs/verify.md"), 15);
+  expect_options_in("fuzz", read_file("docs/fidelity.md"), 9);
   expect_options_in("unroll", short_form + read_file("docs/run-format.md"), 10);
 }
 
