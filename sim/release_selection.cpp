@@ -1,6 +1,7 @@
 #include "sim/release_selection.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -13,7 +14,7 @@ constexpr const char* kForm = "for example 0.15.2, '0.6.0 - 0.15.2', '>= 0.15.3'
 
 class Parser {
  public:
-  Parser(std::string_view text, const std::string& source) : text_(text), source_(source) {}
+  Parser(std::string_view text, const ReleasesRefused& refuse) : text_(text), refuse_(refuse) {}
 
   std::vector<Release> parse() {
     do {
@@ -29,7 +30,8 @@ class Parser {
 
  private:
   [[noreturn]] void fail(size_t at, const std::string& message, const std::string& advice = kForm) const {
-    throw BadInput(source_, std::string(text_), Place{1, static_cast<int>(at) + 1}, message, advice);
+    refuse_(at, message, advice);
+    std::abort();  // it has thrown
   }
 
   void skip_spaces() {
@@ -92,7 +94,7 @@ class Parser {
   }
 
   std::string_view text_;
-  std::string source_;
+  const ReleasesRefused& refuse_;
   size_t position_ = 0;
   std::vector<Release> chosen_;
 };
@@ -100,7 +102,13 @@ class Parser {
 }  // namespace
 
 std::vector<Release> parse_releases(std::string_view text, const std::string& source) {
-  return Parser(text, source).parse();
+  return parse_releases(text, [&](size_t offset, const std::string& message, const std::string& advice) {
+    throw BadInput(source, std::string(text), Place{1, static_cast<int>(offset) + 1}, message, advice);
+  });
+}
+
+std::vector<Release> parse_releases(std::string_view text, const ReleasesRefused& refuse) {
+  return Parser(text, refuse).parse();
 }
 
 std::string fold(const std::vector<Release>& releases) {

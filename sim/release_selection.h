@@ -14,6 +14,12 @@ namespace zero3::sim {
 // column: unknown releases (says which are near), an empty or backward range.
 std::vector<Release> parse_releases(std::string_view text, const std::string& source);
 
+// Told what is wrong and where, in bytes from the text's start; it throws.
+using ReleasesRefused =
+    std::function<void(size_t offset, const std::string& message, const std::string& advice)>;
+// The same for a text that stands in a file.
+std::vector<Release> parse_releases(std::string_view text, const ReleasesRefused& refuse);
+
 // Folds known releases into ranges: "0.6.0 - 0.15.2, 0.16.1"; "none". Precondition: ascending.
 std::string fold(const std::vector<Release>& releases);
 

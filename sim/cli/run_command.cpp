@@ -49,14 +49,7 @@ class ScenarioRuns {
     return report;
   }
 
-  bool can_run(const Release& release) const {
-    try {
-      check_release(scenario_, experiment_, release);
-      return true;
-    } catch (const BadInput&) {
-      return false;
-    }
-  }
+  bool can_run(const Release& release) const { return sim::can_run(scenario_, experiment_, release); }
 
  private:
   std::string reproduce(const Release& release) const {

@@ -7,18 +7,14 @@
 
 #include <fmt/format.h>
 
+#include "sim/release_selection.h"
+
 namespace zero3::sim {
 namespace {
 
 constexpr int kFailureKinds = static_cast<int>(FailureKind::kInternal) + 1;
 constexpr std::string_view kCompletes = "completes";
-constexpr std::string_view kRangeForm = "for example '0.6.0 - 0.15.2', '>= 0.15.3', '0.15.2', 'all'";
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
+constexpr std::string_view kRangeForm = "for example '0.6.0 - 0.15.2', '>= 0.15.3', 0.15.2, or all";
 
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
@@ -105,57 +101,20 @@ class ExpectationReader {
   const YamlNode& node_;
 };
 
-Release read_release(const YamlFile& file, const YamlNode& node, std::string_view text) {
-  const std::optional<Release> release = Release::parse(text);
-  if (!release) {
-    file.fail(node.place, fmt::format("'{}' is not a release", text), std::string(kRangeForm));
-  }
-  if (is_known(*release)) return *release;
-  const std::span<const Release> known = known_releases();
-  const auto after = std::ranges::upper_bound(known, *release);
-  std::string neighbours =
-      fmt::format("the first is {}, the last {}", known.front().text(), known.back().text());
-  if (after != known.begin() && after != known.end()) {
-    neighbours = fmt::format("its neighbours are {} and {}", std::prev(after)->text(), after->text());
-  }
-  file.fail(node.place, fmt::format("there is no DeepSpeed {} with ZeRO-3", release->text()), neighbours);
-}
-
 }  // namespace
 
 ReleaseRange ReleaseRange::parse(const YamlFile& file, const YamlNode& node) {
   ReleaseRange range;
   range.text_ = file.text(node, "deepspeed", std::string(kRangeForm));
-  const std::span<const Release> all = known_releases();
-  std::string_view rest = range.text_;
-  while (!rest.empty()) {
-    const size_t comma = std::min(rest.find(','), rest.size());
-    std::string_view part = trimmed(rest.substr(0, comma));
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-    const size_t dash = part.find(" - ");
-    if (part == "all") {
-      range.parts_.push_back({all.front(), all.back()});
-    } else if (part.starts_with(">=")) {
-      range.parts_.push_back({read_release(file, node, trimmed(part.substr(2))), all.back()});
-    } else if (part.starts_with("<=")) {
-      range.parts_.push_back({all.front(), read_release(file, node, trimmed(part.substr(2)))});
-    } else if (dash != std::string_view::npos) {
-      range.parts_.push_back({read_release(file, node, trimmed(part.substr(0, dash))),
-                              read_release(file, node, trimmed(part.substr(dash + 3)))});
-    } else {
-      const Release one = read_release(file, node, part);
-      range.parts_.push_back({one, one});
-    }
-    const Part& added = range.parts_.back();
-    if (added.last < added.first) file.fail(node.place, fmt::format("'{}' is the wrong way round", part));
-  }
+  range.releases_ =
+      parse_releases(range.text_, [&](size_t offset, const std::string& message, const std::string& advice) {
+        file.fail(file.place_in(node, offset), message, advice);
+      });
   return range;
 }
 
 bool ReleaseRange::contains(const Release& release) const {
-  return std::ranges::any_of(parts_, [&release](const Part& part) {
-    return std::ranges::clamp(release, part.first, part.last) == release;
-  });
+  return std::ranges::binary_search(releases_, release);
 }
 
 std::string difference(const Expectation& expected, const Ending& ending) {

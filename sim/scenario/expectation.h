@@ -13,22 +13,18 @@
 
 namespace zero3::sim {
 
-// "0.6.0 - 0.15.2", ">= 0.15.3", "<= 0.5.10", "0.15.2", "all", and several of them with commas between.
+// Known releases as an expectation names them (sim/release_selection.h), and its words.
 class ReleaseRange {
  public:
-  // Throws BadInput at the node.
+  // Throws BadInput at the place in the node.
   static ReleaseRange parse(const YamlFile& file, const YamlNode& node);
 
   bool contains(const Release& release) const;
   const std::string& text() const { return text_; }
 
  private:
-  struct Part {
-    Release first;
-    Release last;
-  };
   std::string text_;
-  std::vector<Part> parts_;
+  std::vector<Release> releases_;  // ascending
 };
 
 // How a run ended, in whatever way it was run.

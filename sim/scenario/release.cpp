@@ -11,12 +11,21 @@ Place place_of(const Scenario& scenario, const MissingFeature& missing) {
   return scenario.file->root().find(engines ? "engines" : "model")->place;
 }
 
+std::optional<MissingFeature> unexpectedly_missing(const Scenario& scenario, const Experiment& experiment,
+                                                   const Release& release) {
+  const std::optional<Expectation> expected = scenario.expected_for(release);
+  if (expected && expected->failure == FailureKind::kMissingMethod) return std::nullopt;
+  return first_missing(experiment, release);
+}
+
 }  // namespace
 
+bool can_run(const Scenario& scenario, const Experiment& experiment, const Release& release) {
+  return !unexpectedly_missing(scenario, experiment, release);
+}
+
 void check_release(const Scenario& scenario, const Experiment& experiment, const Release& release) {
-  const std::optional<Expectation> expected = scenario.expected_for(release);
-  if (expected && expected->failure == FailureKind::kMissingMethod) return;
-  const std::optional<MissingFeature> missing = first_missing(experiment, release);
+  const auto missing = unexpectedly_missing(scenario, experiment, release);
   if (missing) scenario.file->fail(place_of(scenario, *missing), missing->message(release), missing->since);
 }
 

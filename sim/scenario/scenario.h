@@ -58,6 +58,8 @@ Scenario parse_scenario(const std::string& path, const std::string& text);
 
 // Throws BadInput at the first step or feature of the experiment that no engine of the release has, naming the release
 // that brought it; not where the scenario expects just that failure. Precondition: is_known(release).
+// can_run asks the same without throwing.
+bool can_run(const Scenario& scenario, const Experiment& experiment, const Release& release);
 void check_release(const Scenario& scenario, const Experiment& experiment, const Release& release);
 
 }  // namespace zero3::sim
