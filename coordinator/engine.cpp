@@ -280,7 +280,7 @@ Raised Engine::consolidated_16bit_state_dict() {
 Raised Engine::consolidate(Module& module) {
   if (!module.own_params.empty()) {
     if (Raised raised = gather_enter(module.own_params, runtime_.behaviour.save_16bit_modifier ? 0 : -1))
-      return raised;
+      return through(std::move(raised), "get_layer_state_dict");
     if (Raised raised = gather_exit()) return through(std::move(raised), "get_layer_state_dict");
   }
   for (Module* child : module.children) {
