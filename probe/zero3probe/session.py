@@ -68,6 +68,9 @@ class Session:
                             self.installed.source(_command()))
 
     def _refusal(self, run: Run) -> str:
+        if run.root_flows:
+            return ("a recorded run is its own script's: run that under this release with "
+                    "`python -m zero3probe record --trace`; zero3sim replay runs it on models")
         if self.installed.on_gpu:
             import torch
             if torch.cuda.device_count() < run.ranks:

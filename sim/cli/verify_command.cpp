@@ -93,15 +93,7 @@ std::vector<Candidate> candidates_of(const VerifyArguments& arguments) {
 
 // What the release lacks for it; "" if nothing.
 std::string lacking(const Candidate& candidate, const Release& release) {
-  if (candidate.scenario != nullptr) {
-    try {
-      check_release(*candidate.scenario, candidate.experiment, release);
-      return "";
-    } catch (const BadInput&) {
-      const auto missing = first_missing(candidate.experiment, release);
-      return missing ? missing->message(release) : "something that this release lacks";
-    }
-  }
+  if (candidate.scenario != nullptr && can_run(*candidate.scenario, candidate.experiment, release)) return "";
   const auto missing = first_missing(candidate.experiment, release);
   return missing ? missing->message(release) : "";
 }

@@ -47,7 +47,7 @@ class Recorder:
         self.in_backward = False
         self._path, self._name, self._trace_path = path, name, trace_path
         self._source = {"deepspeed": deepspeed, "torch": torch, "python": platform.python_version(),
-                        "command": " ".join(["python", "-m", "zero3probe", "record"] + sys.argv[1:])}
+                        "command": " ".join(["python", "-m", "zero3probe"] + sys.argv[1:])}
         self._tap = tap
         self._lines: Optional[Lines] = None
         self._trace: Optional[Lines] = None
