@@ -91,6 +91,8 @@ constexpr auto kChanges = std::to_array<Change>({
     {{0, 3, 12}, SET(tracing_error_names_module, false), "#834 (599258f97)"},
     {{0, 3, 12}, SET(tracing_error_debug_names, false), "#834 (599258f97)"},
     {{0, 3, 12}, SET(overflow_checked_in_fp16_only, false), "#834 (599258f97)"},
+    {{0, 3, 12}, SET(overflow_read_from_buffer, false), "#834 (599258f97)"},
+    {{0, 3, 12}, SET(invalid_norm_is_overflow, false), "#834 (599258f97)"},
     {{0, 3, 13}, SET(no_grad_forward_hook_reset, true), "#851 (460188597)"},
     {{0, 3, 14}, SET(forward_start_reset, ForwardStartReset::kAfterRootPreHook), "#867 (7b46d11fa)"},
     {{0, 3, 14}, SET(has_save_16bit, true), "#893 (39013dd2b)"},
@@ -154,6 +156,7 @@ constexpr auto kChanges = std::to_array<Change>({
     {{0, 9, 0}, SET(world_one_skips_gather, true), "#2953 (4d27225f3)"},
     {{0, 9, 2}, SET(summary_has_partition_shape, true), "#2964"},
     {{0, 9, 3}, SET(registry_home, RegistryHome::kModule), "#3462 (4716b0f76)"},
+    {{0, 9, 4}, SET(overflow_read_from_buffer, true), "#3622 (0977106ac)"},
     {{0, 10, 0}, SET(registry_home, RegistryHome::kModulePerMode), "#3884 (9377921a3)"},
     {{0, 10, 0}, SET(inflight_form, SummaryForm::kDicts), "#3819 (f8551b439)"},
     {{0, 10, 0}, SET(gathered_sorts, true), "#3819 (f8551b439)"},
@@ -197,7 +200,7 @@ constexpr auto kChanges = std::to_array<Change>({
     {{0, 19, 4}, SET(linear_is_wrapped, true), "#8189 (617061d6b)"},
     {{0, 19, 4}, SET(nested_gather_check, true), "#8157 (d8dd9e43c)"},
     {{0, 19, 5}, SET(sets_optimizer_boundary, true), "#8225 (cf4430045)"},
-    {{0, 19, 8}, SET(overflow_checked_in_fp16_only, false), "the v0.19.8 package"},
+    {{0, 19, 8}, SET(invalid_norm_is_overflow, true), "the v0.19.8 package"},
 });
 
 #undef SET

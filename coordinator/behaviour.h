@@ -83,6 +83,8 @@ struct Behaviour {
   FreeActive free_active = FreeActive::kUnchecked;
 
   bool overflow_checked_in_fp16_only = false;  // else in every precision
+  bool overflow_read_from_buffer = false;      // of all gradients at the step, not from each as it arrives
+  bool invalid_norm_is_overflow = false;       // of the gradients together, in every precision
 
   // Save, gather
   bool has_save_16bit = false;

@@ -118,6 +118,7 @@ Raised Engine::on_gradient() {
 
 Raised Engine::reduce_gradients() {
   averaged_gradients_ = Averaged::kThere;
+  buffer_overflowed_ = false;
   if (forward_pass_.gradients().empty()) {
     const bool v1 = runtime_.behaviour.coordinator == Coordinator::kPrefetch;
     if (!v1 || !runtime_.behaviour.contiguous_gradients) return nullptr;
@@ -182,10 +183,15 @@ Raised Engine::optimizer_step(bool overflow) {
     if (Raised raised = offload_.partition_all_parameters())
       return through(std::move(raised), "_partition_all_parameters");
   }
+  const bool looks_for_overflow = !behaviour.overflow_checked_in_fp16_only || runtime_.settings.fp16;
+  if (looks_for_overflow && behaviour.overflow_read_from_buffer && buffer_overflowed_) return nullptr;
   if (Raised raised = check_averaged_gradients()) return raised;
   averaged_gradients_ = Averaged::kNone;
-  const bool sees_overflow = !behaviour.overflow_checked_in_fp16_only || runtime_.settings.fp16;
-  if (overflow && sees_overflow) return nullptr;
+  if (overflow && (looks_for_overflow || behaviour.invalid_norm_is_overflow)) {
+    averaged_gradients_ = Averaged::kAbsent;
+    buffer_overflowed_ = true;
+    return nullptr;
+  }
   if (!options_.with_optimizer) {
     return through(through(list_index_out_of_range(), "_prepare_fp32_grad_for_sub_group"),
                    "_prepare_sub_group");

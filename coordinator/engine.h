@@ -97,6 +97,8 @@ class Engine {
   // averaged_gradients[0]: set by every backward, used up by a step, absent at first and once offloaded.
   enum class Averaged { kAbsent, kNone, kThere };
   Averaged averaged_gradients_ = Averaged::kAbsent;
+  // The flat buffer of gradients still has the values that overflowed: until the next backward.
+  bool buffer_overflowed_ = false;
 };
 
 }  // namespace zero3
