@@ -68,8 +68,7 @@ TEST(FuzzShrinker, ASettingThatDecidesStays) {
     EXPECT_EQ(smallest.settings.max_reuse_distance_numel, 128);
     EXPECT_EQ(smallest.settings.max_live_numel, 1'000'000);
     EXPECT_EQ(smallest.rank_programs.front().size(), 1U);
-    EXPECT_LE(smallest.model.modules.size(), 2U)
-        << "the root, and what has the parameter that engines need";
+    EXPECT_LE(smallest.model.modules.size(), 2U) << "the root, and what has the parameter that engines need";
   }
   EXPECT_GT(shrunk_programs, 3U);
 }
