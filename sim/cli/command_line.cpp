@@ -148,7 +148,9 @@ void add_unroll(CLI::App& app, UnrollArguments& arguments, Command& chosen) {
   CLI::Option* program =
       command->add_option("--program", arguments.short_form.program, "A program in the short form instead");
   program->check(kFilled)->excludes(file);
-  const auto [ranks, seed] = add_short_form_options(command, arguments.short_form);
+  const std::pair<CLI::Option*, CLI::Option*> both = add_short_form_options(command, arguments.short_form);
+  CLI::Option* ranks = both.first;
+  CLI::Option* seed = both.second;
   bind_to_program(command, program, {file, ranks, seed});
   command->add_option("-o,--output", arguments.out, "File to write (default: standard output)")
       ->check(kFilled);

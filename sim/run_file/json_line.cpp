@@ -12,11 +12,13 @@ namespace {
 // Reads the line and counts what the parser has taken of it.
 class CountingIterator {
  public:
+  // NOLINTBEGIN(readability-identifier-naming): the names that std::iterator_traits looks for
   using difference_type = std::ptrdiff_t;
   using value_type = char;
   using pointer = const char*;
   using reference = const char&;
   using iterator_category = std::input_iterator_tag;
+  // NOLINTEND(readability-identifier-naming)
 
   CountingIterator(std::string_view text, size_t at, size_t* taken) : text_(text), at_(at), taken_(taken) {}
   reference operator*() const { return text_[at_]; }

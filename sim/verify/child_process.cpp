@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -10,12 +11,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char** environ;
 
 namespace zero3::sim {
 namespace {
@@ -139,7 +137,7 @@ void ChildProcess::write_some() {
 }
 
 void ChildProcess::read_some(int& descriptor, std::string& into) {
-  std::array<char, 1 << 16> buffer;
+  std::array<char, 1 << 16> buffer{};
   const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
   if (count > 0) {
     into.append(buffer.data(), static_cast<size_t>(count));
