@@ -268,7 +268,10 @@ class ProgramMaker {
   void add_inner() {
     static constexpr auto kInner = std::to_array({Token::kTrain, Token::kEvaluate, Token::kForwardNoGrad,
                                                   Token::kSave16bit, Token::kGather, Token::kGatherModify});
-    for (int left = draws_.between(0, 2); left > 0; --left) add(draws_.pick(kInner), plan());
+    for (int left = draws_.between(0, 2); left > 0; --left) {
+      const Calls called = plan();  // a statement of its own: arguments are evaluated in the compiler's order
+      add(draws_.pick(kInner), called);
+    }
   }
 
   void add_gather(int modifier_rank, bool block) {
