@@ -155,8 +155,8 @@ def _watch_forward(recorder: Recorder, engine_class: Any) -> None:
     _replace(engine_class, "forward", make)
 
 
-def _run(recorder, pending, original, self, args, kwargs):
-    """The original inside one operation."""
+def _run(recorder, pending, original, self, args, kwargs, before_end=lambda: None):
+    """The original inside one operation; `before_end` may complete that before it is written."""
     error = None
     recorder.depth += 1
     try:
@@ -167,6 +167,7 @@ def _run(recorder, pending, original, self, args, kwargs):
     finally:
         recorder.depth -= 1
         recorder.current = None
+        before_end()
         recorder.end(pending, error)
 
 
@@ -180,24 +181,12 @@ def _watch_method(recorder: Recorder, engine_class: Any, name: str, op: str) -> 
             if op == "backward":
                 return _run_backward(recorder, pending, original, self, args, kwargs)
             skipped = getattr(self, "skipped_steps", 0)
-            return _run_marked(recorder, pending, original, self, args, kwargs, skipped)
+
+            def mark_overflow():
+                pending.op.overflow = op == "step" and getattr(self, "skipped_steps", 0) > skipped
+            return _run(recorder, pending, original, self, args, kwargs, mark_overflow)
         return zero3probe_method
     _replace(engine_class, name, make)
-
-
-def _run_marked(recorder, pending, original, self, args, kwargs, skipped):
-    """A step says of itself whether its gradients overflowed, before it is written."""
-    error = None
-    recorder.depth += 1
-    try:
-        return original(self, *args, **kwargs)
-    except BaseException as raised:
-        error = raised
-        raise
-    finally:
-        recorder.depth -= 1
-        pending.op.overflow = pending.op.op == "step" and getattr(self, "skipped_steps", 0) > skipped
-        recorder.end(pending, error)
 
 
 def _run_backward(recorder, pending, original, self, args, kwargs):
