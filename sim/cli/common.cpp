@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,12 @@
 #include "sim/release_selection.h"
 
 namespace zero3::sim::cli {
+namespace {
+
+// A folder of scenarios that are wrong on purpose; named itself, it is taken.
+constexpr const char* kCanaries = "canary";
+
+}  // namespace
 
 std::vector<Release> chosen_releases(const std::string& text) {
   if (text.empty()) return {known_releases().back()};
@@ -32,8 +39,10 @@ std::vector<std::string> scenario_files(const std::vector<std::string>& paths) {
       continue;
     }
     std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
-      if (entry.path().extension() == ".yaml") found.push_back(entry.path().string());
+    auto entry = std::filesystem::recursive_directory_iterator(path);
+    for (; entry != std::filesystem::recursive_directory_iterator(); ++entry) {
+      if (entry->is_directory() && entry->path().filename() == kCanaries) entry.disable_recursion_pending();
+      if (entry->path().extension() == ".yaml") found.push_back(entry->path().string());
     }
     if (found.empty())
       throw BadInput(fmt::format("{}: no scenario below this folder", path), "scenarios end in .yaml");
@@ -57,8 +66,10 @@ Verdict overall(const std::vector<RunReport>& reports) {
   return verdict;
 }
 
-Ending ending_of(const SimulationResult& result, const std::vector<std::vector<std::string>>& statements) {
+Ending ending_of(const SimulationResult& result, const std::vector<std::vector<std::string>>& statements,
+                 std::vector<std::string> printed) {
   Ending ending;
+  ending.printed = std::move(printed);
   if (!result.failed()) return ending;
   const RankFailure& failure = *result.ranks[static_cast<size_t>(result.first_failed_rank)].failure;
   ending.failure = failure.kind;

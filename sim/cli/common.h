@@ -16,7 +16,8 @@ std::vector<Release> chosen_releases(const std::string& text);
 // One release, under the name `source` in errors.
 Release chosen_release(const std::string& text, const std::string& source);
 
-// Files as given; for a folder, every *.yaml below it, sorted. Throws BadInput if there is none.
+// Files as given; for a folder, every *.yaml below it, sorted, but for those in a folder `canary` below it, which are
+// wrong on purpose. Throws BadInput if there is none.
 std::vector<std::string> scenario_files(const std::vector<std::string>& paths);
 
 // All reports of a command in the format asked for; one report in JSON is an object, several are a list.
@@ -24,8 +25,9 @@ std::string formatted(const std::vector<RunReport>& reports, Format format);
 // The verdict that decides over several.
 Verdict overall(const std::vector<RunReport>& reports);
 
-// How a simulated run ended. `statements`: by rank, the program's texts.
-Ending ending_of(const SimulationResult& result, const std::vector<std::vector<std::string>>& statements);
+// How a simulated run ended. `statements`: by rank, the program's texts; `printed`: by rank 0.
+Ending ending_of(const SimulationResult& result, const std::vector<std::vector<std::string>>& statements,
+                 std::vector<std::string> printed);
 
 // The options of a program in the short form that are not as usual, each with a blank before it, quoted for a shell;
 // but ranks and seed.

@@ -4,6 +4,7 @@
 #include "sim/bad_input.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/common.h"
+#include "sim/cli/library_table.h"
 #include "sim/release_selection.h"
 #include "sim/report/run_report.h"
 #include "sim/report/trace_file.h"
@@ -11,6 +12,13 @@
 
 namespace zero3::sim::cli {
 namespace {
+
+std::vector<std::string> printed_in(const RunReport& report) {
+  std::vector<std::string> lines;
+  for (const RecordedEvent& event : report.recording_of(0).events)
+    if (event.kind == EventKind::kPrint) lines.push_back(event.text);
+  return lines;
+}
 
 void judge(RunReport& report, const Scenario& scenario) {
   const std::optional<Expectation> expected = scenario.expected_for(report.release);
@@ -20,10 +28,7 @@ void judge(RunReport& report, const Scenario& scenario) {
     return;
   }
   report.expected = expected->failure ? std::string(name(*expected->failure)) : "to complete";
-  report.difference = difference(*expected, ending_of(report.result, report.statements));
-  if (report.difference.empty() && !expected->failure && !report.result.corruptions.empty()) {
-    report.difference = "expected completes, got wrong data without an error";
-  }
+  report.difference = difference_of(*expected, report.result, report.statements, printed_in(report));
   report.verdict = report.difference.empty() ? Verdict::kAsExpected
                    : hangs                   ? Verdict::kHang
                                              : Verdict::kNotAsExpected;
@@ -64,13 +69,35 @@ class ScenarioRuns {
   ReleaseSweep sweep_;
 };
 
+// A line for each of many.
+Verdict run_library(const std::vector<std::string>& files, const std::vector<Release>& releases,
+                    const RunArguments& arguments) {
+  std::vector<LibraryRow> rows;
+  Verdict verdict = Verdict::kAsExpected;
+  for (const std::string& file : files) {
+    const Scenario scenario = load_scenario(file);
+    rows.push_back(judged(scenario, releases, arguments.ranks > 0 ? arguments.ranks : scenario.ranks,
+                          arguments.seed_given ? arguments.seed : scenario.seed));
+    verdict = worse(verdict, rows.back().verdict);
+  }
+  print(library_table(rows, releases));
+  return verdict;
+}
+
 }  // namespace
 
 Verdict run_scenarios(const RunArguments& arguments) {
   const std::vector<Release> releases = chosen_releases(arguments.deepspeed);
+  const std::vector<std::string> files = scenario_files(arguments.paths);
+  const bool one_report = files.size() == 1 && releases.size() == 1;
+  if (!arguments.trace.empty() && !one_report)
+    throw BadInput("--trace takes one scenario on one release", "name one file and one --deepspeed");
+  const bool folder = files != arguments.paths;
+  if ((folder || files.size() > 1) && arguments.format == Format::kText)
+    return run_library(files, releases, arguments);
   std::vector<RunReport> reports;
   std::string passed_over;
-  for (const std::string& file : scenario_files(arguments.paths)) {
+  for (const std::string& file : files) {
     const Scenario scenario = load_scenario(file);
     const ScenarioRuns runs(scenario, arguments);
     std::vector<Release> lacking;
@@ -83,11 +110,7 @@ Verdict run_scenarios(const RunArguments& arguments) {
     }
     if (!lacking.empty()) passed_over += fmt::format("\n{} cannot run on {}\n", scenario.name, fold(lacking));
   }
-  if (!arguments.trace.empty()) {
-    if (reports.size() != 1)
-      throw BadInput("--trace takes one scenario on one release", "name one file and one --deepspeed");
-    write_trace(reports.front(), arguments.trace);
-  }
+  if (!arguments.trace.empty()) write_trace(reports.front(), arguments.trace);
   print(formatted(reports, arguments.format) + (arguments.format == Format::kText ? passed_over : ""));
   return overall(reports);
 }

@@ -10,6 +10,7 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/common.h"
 #include "sim/release_features.h"
+#include "sim/report/words.h"
 #include "sim/run_file/run_file.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scenario/yaml_reader.h"
@@ -109,7 +110,12 @@ std::string disagreement(const Candidate& candidate, const Verification& done, c
       statements.emplace_back();
       for (const Statement& statement : program) statements.back().push_back(statement.text);
     }
-    return difference(*expected, ending_of(done.model.result, statements));
+    std::vector<std::string> printed;
+    for (const TraceStatement& statement : done.real.trace.by_rank.front().statements) {
+      for (const TraceEvent& event : statement.events)
+        if (event.event == name(EventKind::kPrint)) printed.push_back(event.text);
+    }
+    return difference(*expected, ending_of(done.model.result, statements, std::move(printed)));
   }
   for (const RankTrace& rank : done.real.trace.by_rank) {
     if (rank.failed() && !expected->failure)

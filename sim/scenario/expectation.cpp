@@ -38,17 +38,19 @@ std::vector<std::string> kind_names() {
 
 class ExpectationReader {
  public:
-  ExpectationReader(const YamlFile& file, const YamlNode& node) : file_(file), node_(node) {}
+  ExpectationReader(const YamlFile& file, const YamlNode& node, int ranks)
+      : file_(file), node_(node), ranks_(ranks) {}
 
   Expectation read() {
     static constexpr auto kKeys = std::to_array<std::string_view>(
-        {"deepspeed", "outcome", "failure", "params", "status", "text", "at", "step", "rank"});
+        {"deepspeed", "outcome", "failure", "prints", "params", "status", "text", "at", "step", "rank"});
     file_.check_keys(file_.map(node_, "an expectation", "for example {deepspeed: all, outcome: completes}"),
                      kKeys, "an expectation");
     const YamlNode* releases = node_.find("deepspeed");
     if (releases == nullptr)
       file_.fail(node_.place, "an expectation needs deepspeed", std::string(kRangeForm));
     Expectation expected{ReleaseRange::parse(file_, *releases), node_.place, read_kind()};
+    if (const YamlNode* prints = node_.find("prints")) expected.prints = read_prints(*prints);
     if (!expected.failure) return expected;
     if (const YamlNode* params = node_.find("params")) {
       for (const YamlNode& param : file_.list(*params, "params", "for example [fc2.weight]").items) {
@@ -65,11 +67,24 @@ class ExpectationReader {
     if (const YamlNode* text = node_.find("text")) expected.text = file_.text(*text, "text");
     if (const YamlNode* at = node_.find("at")) expected.at = file_.text(*at, "at");
     if (const YamlNode* step = node_.find("step")) expected.step = file_.count(*step, "step");
-    if (const YamlNode* rank = node_.find("rank")) expected.rank = file_.count(*rank, "rank");
+    if (const YamlNode* rank = node_.find("rank")) {
+      expected.rank = file_.count(*rank, "rank");
+      if (*expected.rank >= ranks_) {
+        file_.fail(rank->place, fmt::format("rank {} of {} rank(s)", *expected.rank, ranks_),
+                   "ranks count from 0; 'ranks:' at the top says how many there are");
+      }
+    }
     return expected;
   }
 
  private:
+  std::vector<std::string> read_prints(const YamlNode& node) const {
+    std::vector<std::string> lines;
+    for (const YamlNode& line : file_.list(node, "prints", "the lines in their order; [] for none").items)
+      lines.push_back(file_.text(line, "a printed line"));
+    return lines;
+  }
+
   // None: completes.
   std::optional<FailureKind> read_kind() const {
     const YamlNode* outcome = node_.find("outcome");
@@ -84,7 +99,7 @@ class ExpectationReader {
                    "the one there is: completes");
       }
       for (const YamlKey& key : node_.keys) {
-        if (key.text != "deepspeed" && key.text != "outcome") {
+        if (key.text != "deepspeed" && key.text != "outcome" && key.text != "prints") {
           file_.fail(key.place,
                      fmt::format("'{}' says something of a failure, and none is expected", key.text));
         }
@@ -99,6 +114,7 @@ class ExpectationReader {
 
   const YamlFile& file_;
   const YamlNode& node_;
+  int ranks_;
 };
 
 }  // namespace
@@ -123,6 +139,9 @@ std::string difference(const Expectation& expected, const Ending& ending) {
   };
   if (expected.failure != ending.failure) {
     return fmt::format("expected {}, got {}", say(expected.failure), say(ending.failure));
+  }
+  if (expected.prints && ending.printed && *expected.prints != *ending.printed) {
+    return fmt::format("expected it to print {}, got {}", joined(*expected.prints), joined(*ending.printed));
   }
   if (!expected.failure) return "";
   std::vector<std::string> params;
@@ -149,11 +168,11 @@ std::string difference(const Expectation& expected, const Ending& ending) {
   return "";
 }
 
-std::vector<Expectation> read_expectations(const YamlFile& file, const YamlNode& node) {
+std::vector<Expectation> read_expectations(const YamlFile& file, const YamlNode& node, int ranks) {
   std::vector<Expectation> all;
   for (const YamlNode& item :
        file.list(node, "expect", "for example [{deepspeed: all, outcome: completes}]").items) {
-    Expectation expected = ExpectationReader(file, item).read();
+    Expectation expected = ExpectationReader(file, item, ranks).read();
     for (const Expectation& other : all) {
       for (const Release& release : known_releases()) {
         if (!expected.releases.contains(release) || !other.releases.contains(release)) continue;

@@ -38,14 +38,16 @@ struct Ending {
   int rank = 0;
   size_t statement = 0;  // of that rank's program, from 0
   std::string statement_text;
-  std::vector<NamedParam> params;  // those that the text names
+  std::vector<NamedParam> params;                        // those that the text names
+  std::optional<std::vector<std::string>> printed = {};  // by rank 0; none: not known
 };
 
 struct Expectation {
   ReleaseRange releases;
   Place place;
-  std::optional<FailureKind> failure;  // none: completes
-  // Each is checked only if it is given.
+  std::optional<FailureKind> failure;                   // none: completes
+  std::optional<std::vector<std::string>> prints = {};  // all that rank 0 prints, in its order
+  // Of a failure. Each is checked only if it is given.
   std::vector<std::string> params = {};        // all that the failure names, in its order
   std::optional<ZeroParamStatus> status = {};  // of each of them
   std::string text = {};                       // part of the failure's text
@@ -57,8 +59,9 @@ struct Expectation {
 // "" if the run ended as expected; else what is different.
 std::string difference(const Expectation& expected, const Ending& ending);
 
-// A scenario's `expect`. No two of them hold for one release. Throws BadInput.
-std::vector<Expectation> read_expectations(const YamlFile& file, const YamlNode& node);
+// A scenario's `expect`. No two of them hold for one release, and none is of a rank outside the scenario's own `ranks`.
+// Throws BadInput.
+std::vector<Expectation> read_expectations(const YamlFile& file, const YamlNode& node, int ranks);
 
 // "NOT_AVAILABLE", "INFLIGHT", "AVAILABLE".
 std::optional<ZeroParamStatus> parse_status(std::string_view text);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -94,8 +95,8 @@ std::string text_of(const YamlNode& node) {
 class ProgramReader {
  public:
   ProgramReader(const YamlFile& file, const ScenarioModel& model, const std::vector<ScenarioEngine>& engines,
-                const YamlNode* plans)
-      : file_(file), model_(model), engines_(engines), plans_(file, model, plans) {}
+                const YamlNode* plans, int ranks)
+      : file_(file), model_(model), engines_(engines), plans_(file, model, plans), ranks_(ranks) {}
 
   std::vector<Step> read_steps(const YamlNode& node, const std::string& what) {
     std::vector<Step> steps;
@@ -247,7 +248,9 @@ class ProgramReader {
     step.kind = Step::Kind::kRepeat;
     step.times = file_.count(value, "repeat", kMaxRepeats);
     step.branches.resize(1);
+    const int64_t outer_times = std::exchange(times_, step.times);
     step.branches[0].steps = read_steps(needed(node, "do"), "do");
+    times_ = outer_times;
   }
 
   void read_when(Step& step, const YamlNode& node, const YamlNode& value) {
@@ -258,10 +261,39 @@ class ProgramReader {
     if (const YamlNode* ranks = value.find("rank")) step.ranks = read_counts(*ranks, "rank");
     if (const YamlNode* iterations = value.find("iteration"))
       step.iterations = read_counts(*iterations, "iteration");
+    check_taken(step, node, value);
     step.branches.resize(2);
     step.branches[0].steps = read_steps(needed(node, "do"), "do");
     if (const YamlNode* otherwise = node.find("else"))
       step.branches[1].steps = read_steps(*otherwise, "else");
+  }
+
+  // Refuses a branch that no rank ever takes.
+  void check_taken(const Step& step, const YamlNode& node, const YamlNode& value) const {
+    const auto count_from = [](const std::vector<int64_t>& wanted, int64_t first, int64_t last) {
+      const std::set<int64_t> numbers(wanted.begin(), wanted.end());
+      return std::ranges::count_if(numbers, [&](int64_t at) { return first <= at && at <= last; });
+    };
+    if (!step.ranks.empty() && count_from(step.ranks, 0, ranks_ - 1) == 0) {
+      file_.fail(value.find("rank")->place,
+                 fmt::format("no rank takes this branch: rank {} of {} rank(s)", step.ranks.front(), ranks_),
+                 "ranks count from 0; 'ranks:' at the top says how many there are");
+    }
+    if (!step.iterations.empty() && times_ == 0) {
+      file_.fail(value.find("iteration")->place, "no rank takes this branch: there is no repeat around it",
+                 "iterations are those of the nearest repeat");
+    }
+    if (!step.iterations.empty() && count_from(step.iterations, 1, times_) == 0) {
+      file_.fail(
+          value.find("iteration")->place,
+          fmt::format("no rank takes this branch: iteration {} of {}", step.iterations.front(), times_),
+          "iterations count from 1");
+    }
+    const bool every_rank = step.ranks.empty() || count_from(step.ranks, 0, ranks_ - 1) == ranks_;
+    const bool every_iteration = step.iterations.empty() || count_from(step.iterations, 1, times_) == times_;
+    if (const YamlKey* otherwise = node.find_key("else");
+        otherwise != nullptr && every_rank && every_iteration)
+      file_.fail(otherwise->place, "no rank takes 'else': every rank takes the other branch", "leave it out");
   }
 
   void read_choose(Step& step, const YamlNode& node, const YamlNode& value) {
@@ -320,13 +352,15 @@ class ProgramReader {
   const ScenarioModel& model_;
   const std::vector<ScenarioEngine>& engines_;
   PlanReader plans_;
+  int ranks_;
+  int64_t times_ = 0;  // of the nearest repeat around the step being read; 0: there is none
 };
 
 }  // namespace
 
 std::vector<Step> read_program(const YamlFile& file, const YamlNode& node, const ScenarioModel& model,
-                               const std::vector<ScenarioEngine>& engines, const YamlNode* plans) {
-  std::vector<Step> steps = ProgramReader(file, model, engines, plans).read_steps(node, "program");
+                               const std::vector<ScenarioEngine>& engines, const YamlNode* plans, int ranks) {
+  std::vector<Step> steps = ProgramReader(file, model, engines, plans, ranks).read_steps(node, "program");
   if (steps.empty())
     file.fail(node.place, "the program is empty", "for example program: [{repeat: 2, do: [train]}]");
   return steps;

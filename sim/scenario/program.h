@@ -54,9 +54,10 @@ struct ScenarioEngine {
   EngineSetup setup;
 };
 
+// `ranks`: the scenario's own, for which each branch must be one that some rank takes; it may be run with others.
 // Throws BadInput.
 std::vector<Step> read_program(const YamlFile& file, const YamlNode& node, const ScenarioModel& model,
-                               const std::vector<ScenarioEngine>& engines, const YamlNode* plans);
+                               const std::vector<ScenarioEngine>& engines, const YamlNode* plans, int ranks);
 
 // The statements of one rank. A choice depends on the seed, its place in the program, the iterations around it and, if
 // it is made per rank, the rank; on nothing else, so ranks that choose alike agree. `file` shows what is too long.

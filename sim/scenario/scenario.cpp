@@ -56,9 +56,9 @@ class ScenarioReader {
     }
     scenario_.program =
         read_program(file_, needed(root, "program", "for example program: [{repeat: 2, do: [train]}]"),
-                     scenario_.model, scenario_.engines, plans);
+                     scenario_.model, scenario_.engines, plans, scenario_.ranks);
     if (const YamlNode* expect = root.find("expect"))
-      scenario_.expectations = read_expectations(file_, *expect);
+      scenario_.expectations = read_expectations(file_, *expect, scenario_.ranks);
     if (const YamlNode* fixes = root.find("fixes")) read_fixes(*fixes, plans);
     return std::move(scenario_);
   }
@@ -143,7 +143,7 @@ class ScenarioReader {
         read_config(file_, setting, scenario_.model.hidden_size);
       } else if (program != nullptr) {
         fix.kind = Fix::Kind::kProgram;
-        read_program(file_, *program, scenario_.model, scenario_.engines, plans);
+        read_program(file_, *program, scenario_.model, scenario_.engines, plans, scenario_.ranks);
       } else {
         fix.kind = Fix::Kind::kRelease;
         ReleaseRange::parse(file_, *releases);

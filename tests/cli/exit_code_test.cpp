@@ -1,5 +1,6 @@
 // Each verdict's exit code, on every command that can give it (the design's rule 4).
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +10,10 @@
 namespace zero3::cli_test {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr int kAsExpected = 0;
@@ -74,13 +78,17 @@ TEST_F(ExitCode, OfWhatIsNotExpected) {
   for (const std::string expectation :
        {"outcome: completes", "failure: partition-in-flight",
         "failure: inflight-at-reset, params: [C.weight]", "failure: inflight-at-reset, status: INFLIGHT",
-        "failure: inflight-at-reset, step: 2", "failure: inflight-at-reset, rank: 1",
+        "failure: inflight-at-reset, step: 2", "failure: inflight-at-reset, prints: []",
         "failure: inflight-at-reset, text: Cannot partition"}) {
     const Outcome outcome =
         run(skipped_layer("expect: [{deepspeed: all, " + expectation + "}]"), "--deepspeed 0.15.2");
     EXPECT_EQ(outcome.exit_code, kNotAsExpected) << expectation << outcome.out << outcome.errors;
     EXPECT_THAT(first_line(outcome.out), HasSubstr("(not as expected)")) << expectation;
   }
+  EXPECT_EQ(run(skipped_layer("ranks: 2\nexpect: [{deepspeed: all, failure: inflight-at-reset, rank: 1}]"),
+                "--deepspeed 0.15.2")
+                .exit_code,
+            kNotAsExpected);
   const Outcome cured =
       run(skipped_layer("expect: [{deepspeed: all, failure: inflight-at-reset}]"), "--deepspeed 0.15.3");
   EXPECT_EQ(cured.exit_code, kNotAsExpected);
@@ -174,8 +182,50 @@ TEST_F(ExitCode, OfOutputThatCannotBeWritten) {
 
 // The library of failures says of itself what each release does.
 TEST_F(ExitCode, OfEveryScenarioOfTheLibrary) {
-  const Outcome outcome = shell("zero3sim run scenarios");
-  EXPECT_EQ(outcome.exit_code, kAsExpected) << outcome.out << outcome.errors;
+  const Outcome newest = shell("zero3sim run scenarios");
+  EXPECT_EQ(newest.exit_code, kAsExpected) << newest.out << newest.errors;
+  const Outcome all = shell("zero3sim run scenarios/ --deepspeed all");
+  EXPECT_EQ(all.exit_code, kAsExpected) << all.out << all.errors;
+  EXPECT_THAT(lines_of(all.out).back(), EndsWith(": all as expected"));
+  EXPECT_THAT(all.out, HasSubstr("\nscenarios/saving/deepspeed-1686-shared-module.yaml "));
+  EXPECT_THAT(all.out, Not(HasSubstr("canary")));
+}
+
+// Wrong on purpose: a table that cannot say so would say nothing.
+TEST_F(ExitCode, OfTheCanary) {
+  const Outcome outcome = shell("zero3sim run scenarios/canary --deepspeed all");
+  EXPECT_EQ(outcome.exit_code, kNotAsExpected) << outcome.out << outcome.errors;
+  EXPECT_THAT(outcome.out, HasSubstr("\n  0.5.11-dev - 0.15.2: expected completes, got inflight-at-reset\n"
+                                     "    reproduce: zero3sim run scenarios/canary/wrong-on-purpose.yaml "
+                                     "--deepspeed 0.5.11-dev --ranks 1 --seed 0\n"));
+  EXPECT_EQ(lines_of(outcome.out).back(), "1 scenario on 116 releases: 0 as expected");
+}
+
+// Several scenarios are a table; where nothing is expected on any release asked for, nothing is as expected.
+TEST_F(ExitCode, OfAFolder) {
+  folder.write("a.yaml", skipped_layer("expect: [{deepspeed: \">= 0.15.3\", outcome: completes}]"));
+  folder.write("b.yaml", skipped_layer(""));
+  folder.write("c.yaml", skipped_layer("expect: [{deepspeed: \">= 0.15.3\", failure: hang}]"));
+  folder.write("d.yaml", kRanksPart);
+  const auto run_folder = [this](const std::string& releases) {
+    return shell("zero3sim run " + shell_quoted(folder.path("")) + " --deepspeed '" + releases + "'");
+  };
+  const Outcome outcome = run_folder("0.15.2, 0.15.3");
+  EXPECT_EQ(outcome.exit_code, kNotAsExpected);
+  const std::vector<std::string> lines = lines_of(outcome.out);
+  ASSERT_EQ(lines.size(), 10U) << outcome.out << outcome.errors;
+  EXPECT_THAT(lines[0], MatchesRegex("scenario +as expected  differ  nothing expected  cannot run"));
+  EXPECT_THAT(lines[1], MatchesRegex(".*/a.yaml +1 +0 +1 +0"));
+  EXPECT_THAT(lines[2], MatchesRegex(".*/b.yaml +0 +0 +2 +0"));
+  EXPECT_THAT(lines[3], MatchesRegex(".*/c.yaml +0 +1 +1 +0"));
+  EXPECT_EQ(lines[4], "  0.15.3: expected hang, got completes");
+  EXPECT_THAT(lines[6], MatchesRegex(".*/d.yaml +0 +2 +0 +0"));
+  EXPECT_EQ(lines[7], "  0.15.2 - 0.15.3: hangs, and nothing is expected");
+  EXPECT_EQ(lines[9], "4 scenarios on 2 releases: 1 as expected");
+  folder.write("c.yaml", "zero3sim: 1\nmodel: {preset: mlp, hidden_size: 8}\nprogram: [train]\n");
+  EXPECT_EQ(run_folder("0.15.3").exit_code, kHang);
+  folder.write("d.yaml", std::string(kRanksPart) + "expect: [{deepspeed: all, failure: hang}]\n");
+  EXPECT_EQ(run_folder("0.15.3").exit_code, kInconclusive);
 }
 
 }  // namespace

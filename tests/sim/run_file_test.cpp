@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Library, EveryScenario, testing::ValuesIn(all_scenarios
                          });
 
 Experiment scenario_of(const std::string& model, const std::string& program) {
-  const std::string text = "zero3sim: 1\nmodel: {" + model + "}\nprogram: " + program + "\n";
+  const std::string text = "zero3sim: 1\nranks: 3\nmodel: {" + model + "}\nprogram: " + program + "\n";
   return parse_scenario("test.yaml", text).experiment(3, 5);
 }
 

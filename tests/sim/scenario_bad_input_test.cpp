@@ -190,12 +190,41 @@ TEST(ScenarioBadInput, AnEngineThatIsNotThere) {
             "  did you mean 'critic'?");
 }
 
+TEST(ScenarioBadInput, ABranchThatNoRankTakes) {
+  EXPECT_EQ(error_of(kThreeLayers + "ranks: 2\nprogram:\n  - when: {rank: [7]}\n    do: [train]\n"),
+            "x.yaml:5:18: error: no rank takes this branch: rank 7 of 2 rank(s)\n"
+            "    - when: {rank: [7]}\n"
+            "                   ^\n"
+            "  ranks count from 0; 'ranks:' at the top says how many there are");
+  EXPECT_EQ(error_of(kThreeLayers + "program:\n  - when: {iteration: 1}\n    do: [train]\n"),
+            "x.yaml:4:23: error: no rank takes this branch: there is no repeat around it\n"
+            "    - when: {iteration: 1}\n"
+            "                        ^\n"
+            "  iterations are those of the nearest repeat");
+  EXPECT_EQ(
+      error_of(kThreeLayers + "program:\n  - {repeat: 3, do: [{when: {iteration: [0, 4]}, do: [train]}]}\n"),
+      "x.yaml:4:41: error: no rank takes this branch: iteration 0 of 3\n"
+      "    - {repeat: 3, do: [{when: {iteration: [0, 4]}, do: [train]}]}\n"
+      "                                          ^\n"
+      "  iterations count from 1");
+  EXPECT_EQ(error_of(kThreeLayers + "ranks: 2\nprogram:\n  - when: {rank: [0, 1]}\n    do: [train]\n"
+                                    "    else: [evaluate]\n"),
+            "x.yaml:7:5: error: no rank takes 'else': every rank takes the other branch\n"
+            "      else: [evaluate]\n"
+            "      ^\n"
+            "  leave it out");
+  // Some rank takes each of these.
+  scenario(kThreeLayers + "ranks: 2\nprogram: [{when: {rank: [1, 7]}, do: [train], else: [evaluate]}]\n");
+  scenario(kThreeLayers +
+           "program: [{repeat: 2, do: [{when: {iteration: 2}, do: [train], else: [evaluate]}]}]\n");
+}
+
 TEST(ScenarioBadInput, ProgramsWithoutEnd) {
   EXPECT_THAT(error_of(kThreeLayers + "program: [{repeat: 1e6, do: [step, step]}]\n"),
               HasSubstr("the program has more than 1000000 steps, repeats counted out"));
   EXPECT_THAT(
       error_of(kThreeLayers +
-               "program: [{repeat: 1e6, do: [{repeat: 1e6, do: [{when: {rank: 7}, do: [step]}]}]}]\n"),
+               "program: [{repeat: 1e6, do: [{repeat: 1e6, do: [{when: {iteration: 7}, do: [step]}]}]}]\n"),
       HasSubstr("the program repeats too much"));
 }
 

@@ -75,6 +75,36 @@ TEST(ScenarioExpectation, UnknownFailuresAndStatuses) {
               HasSubstr("'rank' says something of a failure, and none is expected"));
 }
 
+TEST(ScenarioExpectation, ARankOutsideTheWorld) {
+  EXPECT_EQ(error_of(kThreeLayers + "ranks: 2\nprogram: [train]\nexpect:\n"
+                                    "  - {deepspeed: all, failure: hang, rank: 2}\n"),
+            "x.yaml:6:43: error: rank 2 of 2 rank(s)\n"
+            "    - {deepspeed: all, failure: hang, rank: 2}\n"
+            "                                            ^\n"
+            "  ranks count from 0; 'ranks:' at the top says how many there are");
+}
+
+TEST(ScenarioExpectation, NoFailureKindAtAll) {
+  EXPECT_THAT(error_of(kThreeLayers + "program: [train]\nexpect:\n  - {deepspeed: all, failure: explodes}\n"),
+              HasSubstr("x.yaml:5:31: error: unknown failure 'explodes'"));
+  EXPECT_THAT(error_of(kThreeLayers + "program: [train]\nexpect:\n  - {deepspeed: all}\n"),
+              HasSubstr("x.yaml:5:5: error: an expectation is either an outcome or a failure"));
+}
+
+TEST(ScenarioExpectation, PrintedLines) {
+  const Expectation wanted = *expected(
+      expecting("  - {deepspeed: all, outcome: completes, prints: [\"Invalidate ...\"]}\n"), "0.15.2");
+  Ending ending;
+  EXPECT_EQ(difference(wanted, ending), "") << "nothing is known of what it printed";
+  ending.printed = {"Invalidate ..."};
+  EXPECT_EQ(difference(wanted, ending), "");
+  ending.printed = std::vector<std::string>{};
+  EXPECT_EQ(difference(wanted, ending), "expected it to print Invalidate ..., got none");
+  EXPECT_THAT(error_of(kThreeLayers +
+                       "program: [train]\nexpect:\n  - {deepspeed: all, outcome: completes, prints: no}\n"),
+              HasSubstr("x.yaml:5:50: error: prints must be a list"));
+}
+
 TEST(ScenarioExpectation, ADifferenceIsTold) {
   const Expectation wanted = *expected(expecting("  - {deepspeed: all, failure: inflight-at-reset, params: "
                                                  "[fc2.weight], status: INFLIGHT, text: inflight params, "

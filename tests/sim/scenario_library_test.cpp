@@ -6,38 +6,15 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/cli/common.h"
+#include "sim/cli/library_table.h"
+#include "sim/release_selection.h"
 #include "sim/scenario/scenario.h"
-#include "sim/simulate.h"
 
 namespace zero3::sim {
 namespace {
 
-std::vector<std::string> library() {
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator("scenarios")) {
-    if (entry.path().extension() == ".yaml") paths.push_back(entry.path().string());
-  }
-  std::ranges::sort(paths);
-  return paths;
-}
-
-Ending run(const Scenario& scenario, const Release& release) {
-  const Experiment experiment = scenario.experiment();
-  const SimulationResult result =
-      simulate(experiment, {.release = release, .set_order_seed = 0, .watch = {}});
-  if (!result.failed()) return {};
-  const auto rank = static_cast<size_t>(result.first_failed_rank);
-  const RankFailure& failure = *result.ranks[rank].failure;
-  Ending ending{.failure = failure.kind,
-                .text = failure.text,
-                .rank = result.first_failed_rank,
-                .statement = failure.statement,
-                .statement_text = experiment.rank_programs[rank][failure.statement].text,
-                .params = {}};
-  for (const RankFailure::NamedParam& param : failure.params)
-    ending.params.push_back({param.name, param.status});
-  return ending;
-}
+std::vector<Release> all_releases() { return {known_releases().begin(), known_releases().end()}; }
 
 class ScenarioLibrary : public testing::TestWithParam<std::string> {};
 
@@ -45,13 +22,27 @@ TEST_P(ScenarioLibrary, EndsAsItSays) {
   const Scenario scenario = load_scenario(GetParam());
   EXPECT_EQ(scenario.name, std::filesystem::path(GetParam()).stem().string());
   EXPECT_FALSE(scenario.source.empty());
-  EXPECT_FALSE(scenario.expectations.empty());
-  for (const Release& release : known_releases()) {
-    const std::optional<Expectation> expected = scenario.expected_for(release);
-    if (!expected) continue;
-    check_release(scenario, scenario.experiment(), release);
-    EXPECT_EQ(difference(*expected, run(scenario, release)), "") << release.text();
-  }
+  EXPECT_FALSE(scenario.description.empty());
+  const cli::LibraryRow row = cli::judged(scenario, all_releases(), scenario.ranks, scenario.seed);
+  EXPECT_FALSE(row.as_expected.empty());
+  for (const auto& [difference, releases] : row.differing)
+    ADD_FAILURE() << fold(releases) << ": " << difference;
+}
+
+// A scenario that is wrong on purpose: else nothing shows that the above can fail.
+TEST(ScenarioCanary, IsToldToDiffer) {
+  const Scenario scenario = load_scenario("scenarios/canary/wrong-on-purpose.yaml");
+  const cli::LibraryRow row = cli::judged(scenario, all_releases(), scenario.ranks, scenario.seed);
+  ASSERT_EQ(row.differing.size(), 1U);
+  EXPECT_EQ(row.differing[0].first, "expected completes, got inflight-at-reset");
+  EXPECT_EQ(fold(row.differing[0].second), "0.5.11-dev - 0.15.2");
+  EXPECT_EQ(row.verdict, Verdict::kNotAsExpected);
+}
+
+TEST(ScenarioCanary, IsPassedOverBelowAFolder) {
+  const std::vector<std::string> all = cli::scenario_files({"scenarios"});
+  EXPECT_EQ(std::ranges::count(all, "scenarios/canary/wrong-on-purpose.yaml"), 0);
+  EXPECT_EQ(cli::scenario_files({"scenarios/canary"}).size(), 1U);
 }
 
 std::string test_name(const testing::TestParamInfo<std::string>& info) {
@@ -60,7 +51,8 @@ std::string test_name(const testing::TestParamInfo<std::string>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ScenarioLibrary, testing::ValuesIn(library()), test_name);
+INSTANTIATE_TEST_SUITE_P(All, ScenarioLibrary, testing::ValuesIn(cli::scenario_files({"scenarios"})),
+                         test_name);
 
 }  // namespace
 }  // namespace zero3::sim

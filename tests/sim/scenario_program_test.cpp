@@ -25,7 +25,8 @@ const std::string kNested =
     "  forward: emb layers head\n";
 
 Experiment run(const std::string& program, int ranks = 1, uint64_t seed = 0) {
-  return scenario(kNested + "program:\n" + program).experiment(ranks, seed);
+  const std::string world = "\nranks: " + std::to_string(ranks) + "\n";
+  return scenario(kNested + "program:\n" + program + world).experiment(ranks, seed);
 }
 
 TEST(ScenarioProgram, TrainIsModeForwardBackwardStep) {

@@ -1,0 +1,42 @@
+// Many scenarios at once: one line each of whether every release does what its file expects.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/release.h"
+#include "sim/scenario/scenario.h"
+#include "sim/simulate.h"
+#include "sim/verdict.h"
+
+namespace zero3::sim::cli {
+
+// How a run differs from what is expected of its release; "" if it does not. A run that completes with wrong data
+// does. `statements`: by rank, the program's texts; `printed`: by rank 0.
+std::string difference_of(const Expectation& expected, const SimulationResult& result,
+                          const std::vector<std::vector<std::string>>& statements,
+                          std::vector<std::string> printed);
+
+// A scenario on the releases asked for.
+struct LibraryRow {
+  std::string path;
+  int ranks = 1;
+  uint64_t seed = 0;
+  std::vector<Release> as_expected = {};
+  std::vector<Release> unsaid = {};  // the file expects nothing of them
+  std::vector<Release> lacking =
+      {};  // without something that the program uses; the file expects nothing of them
+  // How releases differ, oldest first; a hang of which nothing is expected among them.
+  std::vector<std::pair<std::string, std::vector<Release>>> differing = {};
+  // The worst of all releases. One of which nothing is expected decides nothing, unless there is no other, or it hangs.
+  Verdict verdict = Verdict::kInconclusive;
+};
+
+// Throws BadInput where the file expects something of a release that cannot run the scenario.
+LibraryRow judged(const Scenario& scenario, const std::vector<Release>& releases, int ranks, uint64_t seed);
+
+std::string library_table(const std::vector<LibraryRow>& rows, const std::vector<Release>& releases);
+
+}  // namespace zero3::sim::cli
