@@ -101,7 +101,7 @@ CHOICES = """program:
         else: [overflowing_step, eval_mode, train_mode]
       - {choose: [[{train: B}], [{train: C}]], per_rank: true}
       - {repeat: 2, do: [{train: "?2"}, {forward: "?1:per_rank", grad: false}]}
-  - {when: {rank: 0, iteration: 0}, do: [save_16bit_model], else: [save_fp16_model, consolidated_16bit_state_dict]}
+  - {when: {rank: [0, 9]}, do: [save_16bit_model], else: [save_fp16_model, consolidated_16bit_state_dict]}
   - {when: {rank: [1, 2]}, do: [save_checkpoint, load_checkpoint, register_hooks_again]}
   - unwrap_model_for_generation
   - [empty_partition_cache]
