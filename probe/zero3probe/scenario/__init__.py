@@ -51,7 +51,7 @@ def _read(file: YamlFile, ranks: Optional[int], seed: Optional[int]) -> Run:
     run.deepspeed_config = read_config(file, root.find("deepspeed_config"))
     grad = root.find("input_requires_grad")
     run.input_requires_grad = grad is not None and file.boolean(grad, "input_requires_grad")
-    steps = read_program(file, _needed(file, root, "program"), model, engines, plans)
+    steps = read_program(file, _needed(file, root, "program"), model, engines, plans, run.ranks)
     run.modules = model.modules
     run.engines = [engine.setup for engine in engines]
     run.ranks = run.ranks if ranks is None else ranks

@@ -62,17 +62,21 @@ class Step:
 
 
 def read_program(file: YamlFile, node: Node, model: Model, engines: List[NamedEngine],
-                 plans: Optional[Node]) -> List[Step]:
-    steps = _ProgramReader(file, model, engines, plans).read_steps(node, "program")
+                 plans: Optional[Node], ranks: int) -> List[Step]:
+    """`ranks`: the scenario's own, for which each branch must be one that some rank takes."""
+    steps = _ProgramReader(file, model, engines, plans, ranks).read_steps(node, "program")
     return steps or file.fail(node.place, "the program is empty")
 
 
 class _ProgramReader:
-    def __init__(self, file: YamlFile, model: Model, engines: List[NamedEngine], plans: Optional[Node]) -> None:
+    def __init__(self, file: YamlFile, model: Model, engines: List[NamedEngine], plans: Optional[Node],
+                 ranks: int) -> None:
         self._file = file
         self._model = model
         self._engines = engines
         self._plans = PlanReader(file, model, plans)
+        self._ranks = ranks
+        self._times = 0  # of the nearest repeat around the step being read; 0: there is none
 
     def read_steps(self, node: Node, what: str) -> List[Step]:
         return [self._read_step(item) for item in self._file.list(node, what)]
@@ -123,7 +127,9 @@ class _ProgramReader:
         elif verb == "repeat":
             step.kind = "repeat"
             step.times = self._file.count(value, "repeat", MAX_REPEATS)
+            outer_times, self._times = self._times, step.times
             step.branches = [(1, self.read_steps(self._needed(node, "do"), "do"))]
+            self._times = outer_times
         elif verb == "when":
             self._read_when(step, node, value)
         else:
@@ -185,9 +191,24 @@ class _ProgramReader:
             self._file.fail(value.place, "when asks for nothing")
         step.ranks = self._read_counts(value.find("rank"), "rank")
         step.iterations = self._read_counts(value.find("iteration"), "iteration")
+        self._check_taken(step, node, value)
         inside = self.read_steps(self._needed(node, "do"), "do")
         otherwise = node.find("else")
         step.branches = [(1, inside), (1, [] if otherwise is None else self.read_steps(otherwise, "else"))]
+
+    def _check_taken(self, step: Step, node: Node, value: Node) -> None:
+        """Refuses a branch that no rank ever takes."""
+        ranks = {rank for rank in step.ranks if rank < self._ranks}
+        iterations = {iteration for iteration in step.iterations if 1 <= iteration <= self._times}
+        for wanted, taken, key in ((step.ranks, ranks, "rank"), (step.iterations, iterations, "iteration")):
+            asked = value.find(key)
+            if wanted and not taken and asked is not None:
+                self._file.fail(asked.place, "no rank takes this branch: %s %d" % (key, wanted[0]))
+        everyone = not step.ranks or len(ranks) == self._ranks
+        always = not step.iterations or len(iterations) == self._times
+        for name, place in node.keys:
+            if name == "else" and everyone and always:
+                self._file.fail(place, "no rank takes 'else': every rank takes the other branch")
 
     def _read_choose(self, step: Step, node: Node, value: Node) -> None:
         step.kind = "choose"
