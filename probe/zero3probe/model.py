@@ -10,7 +10,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from zero3probe.refusal import CannotRun
-from zero3probe.run import Call, ParamRef, Run
+from zero3probe.run import Call, Module, ParamRef, Run
 
 WIDTH = 8
 _EARLY_STOP = hasattr(torch.utils.checkpoint, "set_checkpoint_early_stop")
@@ -106,6 +106,12 @@ def _used(value: torch.Tensor, param: torch.Tensor, numel: int) -> torch.Tensor:
     return value * (1 + param.mean())
 
 
+def _class_of(module: Module) -> type:
+    """A class of the module's name; of its Python module too where that is known: DeepSpeed has leaf classes by name."""
+    package = module.qualified_type.rpartition(".")[0]
+    return type(module.type, (ProbeModule,), {"__module__": package} if package else {})
+
+
 class Model:
     """All modules and parameters of a run, before DeepSpeed has seen them."""
 
@@ -116,7 +122,7 @@ class Model:
         self.param_names: List[Tuple[str, torch.nn.Parameter]] = []  # qualified, each parameter once
         classes: Dict[str, type] = {}
         for module in run.modules:
-            made = classes.setdefault(module.type, type(module.type, (ProbeModule,), {}))
+            made = classes.setdefault(module.qualified_type or module.type, _class_of(module))
             self.modules.append(made(self.forward, module.name, module.outputs))
         self.forward.modules = self.modules
         self._register_params(run)

@@ -141,6 +141,31 @@ void add_replay(CLI::App& app, ReplayArguments& arguments, Command& chosen) {
   command->callback([&arguments, &chosen] { chosen = [&arguments] { return replay(arguments); }; });
 }
 
+void add_ids(CLI::App& app, IdsArguments& arguments, Command& chosen) {
+  constexpr int kMaxId = 1 << 30;
+  CLI::App* command =
+      app.add_subcommand("ids", "The ids that DeepSpeed gives a model's modules and params (docs/ids.md)");
+  command->add_option("file", arguments.path, "A config.json of Hugging Face, a scenario or a run file")
+      ->required()
+      ->check(kFilled);
+  command->add_option("--deepspeed", arguments.deepspeed, "The release, as in 0.15.2 (default: the newest)")
+      ->check(kFilled);
+  command
+      ->add_option("--transformers", arguments.transformers,
+                   "Major version whose classes: 4 or 5 (default: the config.json's own, else 4)")
+      ->check(CLI::Range(4, 5));
+  command->add_option("--module", arguments.module, "The module of this id alone")
+      ->check(CLI::Range(0, kMaxId));
+  command->add_option("--param", arguments.param, "The param of this ds_id alone")
+      ->check(CLI::Range(0, kMaxId));
+  command
+      ->add_option("--persist", arguments.persist,
+                   "stage3_param_persistence_threshold, elements (default: the file's, else DeepSpeed's)")
+      ->check(CLI::Range(int64_t{0}, kMaxNumel));
+  add_format_option(*command, arguments.format);
+  command->callback([&arguments, &chosen] { chosen = [&arguments] { return show_ids(arguments); }; });
+}
+
 void add_unroll(CLI::App& app, UnrollArguments& arguments, Command& chosen) {
   CLI::App* command = app.add_subcommand("unroll", "Write a scenario as a run file (docs/run-format.md)");
   CLI::Option* file = command->add_option("file", arguments.path, "A scenario file, or a run file");
@@ -268,6 +293,8 @@ int run_command_line(int argc, char** argv) {
   add_try(app, short_form, chosen);
   UnrollArguments unrolled;
   add_unroll(app, unrolled, chosen);
+  IdsArguments numbered;
+  add_ids(app, numbered, chosen);
   ReplayArguments replayed;
   add_replay(app, replayed, chosen);
   VerifyArguments verified;
@@ -282,8 +309,9 @@ int run_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (!chosen)
-      throw BadInput("no command",
-                     "one of: run, try, replay, unroll, verify, fuzz, list, releases; see zero3sim --help");
+      throw BadInput(
+          "no command",
+          "one of: run, try, replay, ids, unroll, verify, fuzz, list, releases; see zero3sim --help");
     return exit_code(chosen());
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,18 @@ struct ReplayArguments {
 };
 
 Verdict replay(const ReplayArguments& arguments);
+
+struct IdsArguments {
+  std::string path;       // a config.json, a scenario or a run file
+  std::string deepspeed;  // empty: the newest release
+  int transformers = 0;   // major version; 0: the config.json's own
+  std::optional<int> module;
+  std::optional<int> param;
+  std::optional<int64_t> persist;  // stage3_param_persistence_threshold, elements; none: the file's own
+  Format format = Format::kText;
+};
+
+Verdict show_ids(const IdsArguments& arguments);
 
 struct FuzzArguments {
   std::string python;  // empty: none, for `statistics`

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/release_selection.h"
+#include "sim/report/named_ids.h"
 #include "sim/report/run_report.h"
 #include "sim/report/story.h"
 
@@ -22,9 +23,13 @@ ordered_json failure_json(const RunReport& report, const RankResult& rank) {
                       {"ds_numel", param.ds_numel},
                       {"story", story_of(report.recording_of(rank.rank), param.ds_id)}});
   }
+  ordered_json modules = ordered_json::array();
+  for (const auto& [id, module_name] : module_ids_in(failure.text, report.recording_of(rank.rank)))
+    modules.push_back({{"id", id}, {"name", module_name}});
   return {{"kind", name(failure.kind)},
           {"exception", failure.exception},
           {"text", failure.text},
+          {"modules", modules},
           {"rank", rank.rank},
           {"at",
            {{"step", failure.statement + 1},

@@ -1,9 +1,17 @@
 #include "sim/report/recording.h"
 
+#include <fmt/format.h>
+
 #include "coordinator/model.h"
 #include "sim/observed_log.h"
 
 namespace zero3::sim {
+
+std::string Recording::module_text(int64_t id) const {
+  const auto found = module_names.find(static_cast<int>(id));
+  return found == module_names.end() ? fmt::format("module {}", id)
+                                     : fmt::format("{} (module {})", found->second, id);
+}
 
 void Recorder::on_event(const Event& event) {
   RecordedEvent recorded{
@@ -12,6 +20,7 @@ void Recorder::on_event(const Event& event) {
   if (event.module != nullptr) {
     recorded.module_id = event.module->ds_id;
     recorded.module = event.module->name;
+    recording_.module_names.insert_or_assign(event.module->ds_id, event.module->name);
   }
   for (const Param* param : event.params) {
     recorded.ds_ids.push_back(param->ds_id);

@@ -29,11 +29,14 @@ struct Recording {
   int rank = 0;
   bool gathers_singly = false;  // prefetched params are launched one by one, not coalesced
   std::vector<RecordedEvent> events = {};
-  std::vector<std::string> statements = {};     // texts of those that ran
-  std::map<int, std::string> param_names = {};  // by ds_id
-  std::vector<std::string> statuses = {};       // after each statement: "A.weight=N B.weight=I"
+  std::vector<std::string> statements = {};      // texts of those that ran
+  std::map<int, std::string> param_names = {};   // by ds_id
+  std::map<int, std::string> module_names = {};  // by id, of those that an event named
+  std::vector<std::string> statuses = {};        // after each statement: "A.weight=N B.weight=I"
 
   const std::string& param_name(int ds_id) const { return param_names.at(ds_id); }
+  // "fc2 (module 3)"; "module 3" where no event named it.
+  std::string module_text(int64_t id) const;
 };
 
 class Recorder final : public RankWatcher {

@@ -129,9 +129,8 @@ class Story {
                      : fmt::format("the trace was invalidated: it has only {} modules", event.limit));
       return;
     }
-    add(event,
-        fmt::format("the trace was invalidated at step id {}: expected module {}, but got {} (module {})",
-                    event.step, event.value, event.module, event.module_id));
+    add(event, fmt::format("the trace was invalidated at step id {}: expected {}, but got {} (module {})",
+                           event.step, recording_.module_text(event.value), event.module, event.module_id));
   }
 
   void tell_kept(const RecordedEvent& event) {
@@ -146,7 +145,7 @@ class Story {
       case Reason::kReusedSoon: text += "it is used again within max_reuse_distance"; break;
       case Reason::kStillActive:
         text += event.value < 0 ? "another module still uses it"
-                                : fmt::format("module {} still uses it", event.value);
+                                : fmt::format("{} still uses it", recording_.module_text(event.value));
         break;
       case Reason::kIsExternal: text += "it is an external param"; break;
       default: return;

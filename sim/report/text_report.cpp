@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "sim/release_selection.h"
+#include "sim/report/named_ids.h"
 #include "sim/report/run_report.h"
 #include "sim/report/story.h"
 #include "sim/report/words.h"
@@ -37,9 +38,16 @@ std::string statement_of(const RunReport& report, int rank, size_t index) {
   return report.statements[static_cast<size_t>(rank)][index];
 }
 
+// The modules whose ids a text of DeepSpeed's shows, beneath it.
+void add_names(std::string& out, const std::string& text, const Recording& recording) {
+  if (const std::string names = module_names_in(text, recording); !names.empty())
+    out += fmt::format("  names:  {}\n", names);
+}
+
 void add_failure(std::string& out, const RunReport& report, const RankResult& rank) {
   const RankFailure& failure = *rank.failure;
   out += indented(failure.exception + ": " + failure.text, "  ") + "\n";
+  add_names(out, failure.text, report.recording_of(rank.rank));
   out += fmt::format("  at:     rank {}, step {} of the program ({})", rank.rank, failure.statement + 1,
                      statement_of(report, rank.rank, failure.statement));
   if (!failure.path.empty()) out += fmt::format(", in {}", joined_path(failure.path));
@@ -67,6 +75,7 @@ void add_other_ranks(std::string& out, const RunReport& report) {
       out += fmt::format("  rank {}: step {} ({}): {}: {}\n", rank.rank, rank.failure->statement + 1,
                          statement_of(report, rank.rank, rank.failure->statement), rank.failure->exception,
                          rank.failure->text);
+      add_names(out, rank.failure->text, report.recording_of(rank.rank));
     } else if (report.result.failed()) {
       out += fmt::format("  rank {}: ran to its end\n", rank.rank);
     }
@@ -100,7 +109,9 @@ std::string text_report(const RunReport& report) {
   }
   for (const Recording& recording : report.recordings) {
     for (const RecordedEvent& event : recording.events) {
-      if (event.kind == EventKind::kPrint) out += fmt::format("  prints: {}\n", event.text);
+      if (event.kind != EventKind::kPrint) continue;
+      out += fmt::format("  prints: {}\n", event.text);
+      add_names(out, event.text, recording);
     }
   }
   if (failure != nullptr) {

@@ -1,6 +1,7 @@
 // Models that people train, module by module as their libraries build them (Hugging Face transformers and PEFT), with
 // the sizes of their config.json: names, shapes, registration order, ties, and the order in which forward calls.
 //
+// `transformers` chooses between the classes of its major versions 4 (as 4.57) and 5 where they differ.
 // Limits: parameters and modules alone. No buffers, no attention variants beyond the default, no encoder of images.
 #pragma once
 
@@ -16,9 +17,16 @@
 namespace zero3::sim {
 
 struct PresetSize {
+  enum class Kind {
+    kCount,   // 1 or more
+    kFlag,    // true or false, 1 or 0 here
+    kLayers,  // a list of layers, each an entry of its own: "mlp_only_layers.3"
+    kWord,    // one of `words`, its number here
+  };
   std::string_view name;  // as in the family's config.json
   int64_t value;          // where the file says nothing; -1: follows from another size
-  bool flag = false;      // true or false, 1 or 0 here
+  Kind kind = Kind::kCount;
+  std::vector<std::string_view> words = {};
 };
 
 using PresetSizes = std::map<std::string, int64_t, std::less<>>;
@@ -29,17 +37,21 @@ struct Preset {
   std::string_view layers;       // and which its depth
   std::string_view heads;        // "": it has none
   std::string_view inner;        // the width of the feed-forward layers; "" where it follows from hidden_size
-  std::span<const PresetSize> sizes;
+  std::vector<PresetSize> sizes;
   // Builds below `parent` under `name`, or as the root where parent is -1. Every size is given. Hands back its index.
   int (*build)(ScenarioModel& model, int parent, const std::string& name, const PresetSizes& sizes);
   // What is wrong with the sizes together; "" if nothing.
   std::string (*check)(const PresetSizes& sizes);
   std::vector<std::string_view> lora_targets;  // PEFT's default target_modules
+  std::string_view model_type;                 // of config.json; "": no model of transformers
+  std::string_view architecture;               // its class
 };
 
-// mlp, gpt, llama, t5, mixtral.
 std::span<const Preset> model_presets();
 const Preset* find_preset(std::string_view name);
+
+// How often an expert layer has one for each of its experts; 1 where the family has none.
+int64_t experts_of(const PresetSizes& sizes);
 
 // The sizes with their defaults filled in.
 PresetSizes complete(const Preset& preset, PresetSizes given);

@@ -29,8 +29,8 @@ int PresetMaker::embedding(int parent, const std::string& name, int64_t count, i
   return made;
 }
 
-int PresetMaker::layer_norm(int parent, const std::string& name, int64_t width) {
-  const int made = module(parent, name, "LayerNorm");
+int PresetMaker::layer_norm(int parent, const std::string& name, int64_t width, const std::string& type) {
+  const int made = module(parent, name, type);
   model_.add_param(made, "weight", {width});
   model_.add_param(made, "bias", {width});
   return made;
@@ -42,9 +42,18 @@ int PresetMaker::rms_norm(int parent, const std::string& name, const std::string
   return made;
 }
 
-void PresetMaker::forward(int module, std::initializer_list<int> calls) {
+int PresetMaker::head(int root, const PresetSizes& sizes, int owner, int64_t width) {
+  if (!flag_of(sizes, "tie_word_embeddings"))
+    return linear(root, "lm_head", width, size_of(sizes, "vocab_size"));
+  const int head = module(root, "lm_head", "Linear");
+  tie_weight(head, owner);
+  return head;
+}
+
+void PresetMaker::forward(int module, const std::vector<int>& calls) {
   Plan plan;
   for (const int call : calls) {
+    if (call < 0) continue;
     if (!model_.extra_of(call).container) {
       plan.push_back(PlanItem{.module = call});
       continue;
@@ -55,8 +64,7 @@ void PresetMaker::forward(int module, std::initializer_list<int> calls) {
   model_.extra_of(module).has_forward = true;
 }
 
-void PresetMaker::forward_then_draw(int module, int first, int experts, int64_t drawn, bool per_rank) {
-  forward(module, {first});
+void PresetMaker::then_draw(int module, int experts, int64_t drawn, bool per_rank) {
   PlanItem draw;
   draw.candidates = model_.callable_children(experts);
   draw.drawn = static_cast<int>(drawn);

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include <fmt/format.h>
-
-#include "sim/scenario/model_presets.h"
+#include <fmt/ranges.h>
 
 namespace zero3::sim {
 namespace {
@@ -69,27 +68,15 @@ class PresetReader {
     PresetSizes given;
     for (const PresetSize& size : preset.sizes) {
       const YamlNode* value = node_.find(size.name);
-      if (value == nullptr) continue;
-      const std::string name(size.name);
-      const int64_t number =
-          size.flag ? static_cast<int64_t>(file_.boolean(*value, name)) : file_.count(*value, name, kMaxSize);
-      if (!size.flag && number == 0) file_.fail(value->place, name + " is 0", "at least 1");
-      given.emplace(name, number);
+      if (value != nullptr) read_preset_size(file_, *value, size, given);
     }
     const YamlNode* parameters = node_.find("parameters");
-    PresetSizes sizes = complete(preset, given);
+    PresetSizes sizes = given;
     if (parameters != nullptr) {
       sizes = sized_by_parameters(preset, given, file_.count(*parameters, "parameters"));
       if (sizes.empty()) file_.fail(parameters->place, "no model of this family has these sizes");
     }
-    if (const std::string wrong = preset.check(sizes); !wrong.empty()) file_.fail(node_.place, wrong);
-    const auto experts = sizes.find("num_local_experts");
-    const int64_t per_layer = experts == sizes.end() ? 1 : experts->second;
-    if (sizes.find(preset.layers)->second > kMaxModules / per_layer) {
-      file_.fail(node_.place, "the model has too many layers",
-                 fmt::format("at most {} modules", kMaxModules));
-    }
-    return sizes;
+    return checked_sizes(file_, node_.place, preset, sizes);
   }
 
   ScenarioModel read_lora(const Preset& preset, const PresetSizes& sizes) const {
@@ -134,7 +121,8 @@ class PresetReader {
     for (ScenarioModel::Extra& extra : model.extra) {
       for (PlanItem& item : extra.forward) {
         const std::string type = item.module < 0 ? "" : model.module(item.module).type;
-        const bool layer = type.ends_with("DecoderLayer") || type == "GPT2Block" || type == "T5Block";
+        const bool layer = type.ends_with("DecoderLayer") || type == "GPT2Block" || type == "T5Block" ||
+                           type == "BloomBlock";
         if (layer) item.checkpointing = form->second;
       }
     }
@@ -145,6 +133,41 @@ class PresetReader {
 };
 
 }  // namespace
+
+void read_preset_size(const YamlFile& file, const YamlNode& value, const PresetSize& size,
+                      PresetSizes& sizes) {
+  const std::string name(size.name);
+  switch (size.kind) {
+    case PresetSize::Kind::kFlag:
+      sizes.emplace(name, static_cast<int64_t>(file.boolean(value, name)));
+      return;
+    case PresetSize::Kind::kLayers:
+      for (const YamlNode& layer : file.list(value, name, "for example [0, 1]").items)
+        sizes.emplace(fmt::format("{}.{}", name, file.count(layer, "a layer", kMaxSize)), 1);
+      return;
+    case PresetSize::Kind::kWord: {
+      const auto word = std::ranges::find(size.words, file.text(value, name));
+      if (word == size.words.end())
+        file.fail(value.place, fmt::format("{} must be {}", name, fmt::join(size.words, " or ")));
+      sizes.emplace(name, word - size.words.begin());
+      return;
+    }
+    case PresetSize::Kind::kCount: break;
+  }
+  const int64_t number = file.count(value, name, kMaxSize);
+  if (number == 0) file.fail(value.place, name + " is 0", "at least 1");
+  if (name == "transformers" && number != 4 && number != 5)
+    file.fail(value.place, "transformers must be 4 or 5", "the major version of the library");
+  sizes.emplace(name, number);
+}
+
+PresetSizes checked_sizes(const YamlFile& file, Place place, const Preset& preset, const PresetSizes& given) {
+  PresetSizes sizes = complete(preset, given);
+  if (const std::string wrong = preset.check(sizes); !wrong.empty()) file.fail(place, wrong);
+  if (sizes.find(preset.layers)->second > kMaxModules / experts_of(sizes))
+    file.fail(place, "the model has too many layers", fmt::format("at most {} modules", kMaxModules));
+  return sizes;
+}
 
 ScenarioModel read_preset(const YamlFile& file, const YamlNode& node) {
   return PresetReader(file, node).read();

@@ -44,6 +44,24 @@ void expect_refused_at(const Outcome& outcome, const std::string& place, const s
   }
 }
 
+TEST(BadIds, AreRefused) {
+  const std::string config = "tests/golden/ids/configs/qwen3.json";
+  const Outcome module = shell("zero3sim ids " + config + " --module 999");
+  expect_refused(module, "--module");
+  EXPECT_THAT(module.errors, HasSubstr("--module: no module has the id 999"));
+  EXPECT_THAT(module.errors, HasSubstr("ids are 0 to 36"));
+  const Outcome param = shell("zero3sim ids " + config + " --param 999");
+  expect_refused(param, "--param");
+  EXPECT_THAT(param.errors, HasSubstr("no param has the id 999"));
+  expect_refused(shell("zero3sim ids " + config + " --transformers 3"), "--transformers");
+  expect_refused(shell("zero3sim ids " + config + " --deepspeed all"), "--deepspeed");
+  expect_refused(shell("zero3sim ids missing.json"), "missing.json");
+  const Outcome scenario =
+      shell("zero3sim ids scenarios/dynamic-graphs/deepspeed-5828.yaml --transformers 5");
+  expect_refused(scenario, "a scenario");
+  EXPECT_THAT(scenario.errors, HasSubstr("--transformers is for a config.json"));
+}
+
 struct BadProgram {
   std::string program;
   int column;

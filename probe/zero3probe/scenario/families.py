@@ -1,7 +1,8 @@
-"""Models that people train, module by module as Hugging Face transformers (4.x) builds them: class, module and
+"""Models that people train, module by module as Hugging Face transformers (4.57 and 5.24) builds them: class, module and
 parameter names, registration order, ties, and the order in which forward calls. Each function builds below `parent`
-under `name`, or as the root where parent is -1, and returns its index. Sizes are those of config.json, all given."""
-from typing import Callable, Dict, Sequence
+under `name`, or as the root where parent is -1, and returns its index. Sizes are those of config.json, all given; of
+`transformers`, the major version. The families of LLaMA are in decoders.py."""
+from typing import Dict, Sequence
 
 from zero3probe.scenario.model import Model, PlanItem
 
@@ -28,8 +29,9 @@ class Maker:
             self.model.add_param(made, param, shape)
         return made
 
-    def linear(self, parent: int, name: str, inputs: int, outputs: int) -> int:
-        return self.layer(parent, name, "Linear", weight=[outputs, inputs])
+    def linear(self, parent: int, name: str, inputs: int, outputs: int, bias: bool = False) -> int:
+        biases = {"bias": [outputs]} if bias else {}
+        return self.layer(parent, name, "Linear", weight=[outputs, inputs], **biases)
 
     def conv1d(self, parent: int, name: str, inputs: int, outputs: int) -> int:
         return self.layer(parent, name, "Conv1D", weight=[inputs, outputs], bias=[outputs])
@@ -41,21 +43,25 @@ class Maker:
         return self.layer(parent, name, "LayerNorm", weight=[width], bias=[width])
 
     def forward(self, module: int, *calls: int) -> None:
-        """What `module` calls, in order; modules of a ModuleList are called in its place."""
+        """What `module` calls, in order; modules of a ModuleList are called in its place. -1: nothing."""
         plan = []
-        for call in calls:
+        for call in (call for call in calls if call >= 0):
             container = self.model.extra[call].container
             called = self.model.callable_children(call) if container else [call]
             plan.extend(PlanItem(each) for each in called)
         self.model.extra[module].forward = plan
 
-    def head(self, parent: int, tied: bool, owner: int, width: int, vocabulary: int) -> int:
+    def tied(self, parent: int, name: str, type_name: str, owner: int) -> int:
+        """A layer with the weight of the embedding `owner`."""
+        made = self.module(parent, name, type_name)
+        self.model.modules[made].params.append(self.model.tied("weight", (owner, 0)))
+        return made
+
+    def head(self, parent: int, sizes: Sizes, owner: int, width: int) -> int:
         """lm_head, with the weight of `owner` if it is tied."""
-        if not tied:
-            return self.linear(parent, "lm_head", width, vocabulary)
-        head = self.module(parent, "lm_head", "Linear")
-        self.model.modules[head].params.append(self.model.tied("weight", (owner, 0)))
-        return head
+        if sizes["tie_word_embeddings"]:
+            return self.tied(parent, "lm_head", "Linear", owner)
+        return self.linear(parent, "lm_head", width, sizes["vocab_size"])
 
 
 def build_mlp(model: Model, parent: int, name: str, sizes: Sizes) -> int:
@@ -84,7 +90,7 @@ def build_gpt(model: Model, parent: int, name: str, sizes: Sizes) -> int:
         _add_gpt_block(make, blocks, str(i), width, sizes["n_inner"])
     norm = make.layer_norm(body, "ln_f", width)
     make.forward(body, tokens, positions, drop, blocks, norm)
-    make.head(root, sizes["tie_word_embeddings"] != 0, tokens, width, sizes["vocab_size"])
+    make.head(root, sizes, tokens, width)
     return root
 
 
@@ -105,68 +111,82 @@ def _add_gpt_block(make: Maker, blocks: int, name: str, width: int, inner: int) 
     make.forward(block, first_norm, attention, second_norm, mlp)
 
 
-def _build_decoder_only(model: Model, parent: int, name: str, family: str, sizes: Sizes,
-                        add_layer: Callable[[Maker, int], int]) -> int:
-    """embed_tokens, layers, norm, rotary_emb under `model`, lm_head beside it: LLaMA, Mixtral and their kin."""
+def build_opt(model: Model, parent: int, name: str, sizes: Sizes) -> int:
     make = Maker(model)
-    width = sizes["hidden_size"]
-    root = make.module(parent, name, family + "ForCausalLM")
-    body = make.module(root, "model", family + "Model")
-    embedding = make.embedding(body, "embed_tokens", sizes["vocab_size"], width)
-    layers = make.list(body, "layers")
-    key_value = width // sizes["num_attention_heads"] * sizes["num_key_value_heads"]
+    width, projected = sizes["hidden_size"], sizes["word_embed_proj_dim"]
+    root = make.module(parent, name, "OPTForCausalLM")
+    decoder = make.module(make.module(root, "model", "OPTModel"), "decoder", "OPTDecoder")
+    tokens = make.embedding(decoder, "embed_tokens", sizes["vocab_size"], projected)
+    positions = make.layer(decoder, "embed_positions", "OPTLearnedPositionalEmbedding",
+                           weight=[sizes["max_position_embeddings"] + 2, width])
+    project_out = project_in = norm = -1
+    if projected != width:
+        project_out = make.linear(decoder, "project_out", width, projected)
+        project_in = make.linear(decoder, "project_in", projected, width)
+    if sizes["do_layer_norm_before"] and not sizes["_remove_final_layer_norm"]:
+        norm = _opt_norm(make, decoder, "final_layer_norm", sizes)
+    layers = make.list(decoder, "layers")
     for i in range(sizes["num_hidden_layers"]):
-        layer = make.module(layers, str(i), family + "DecoderLayer")
-        attention = make.module(layer, "self_attn", family + "Attention")
-        for projection, outputs in (("q_proj", width), ("k_proj", key_value), ("v_proj", key_value),
-                                    ("o_proj", width)):
-            make.linear(attention, projection, width, outputs)
-        feed_forward = add_layer(make, layer)
-        input_norm = make.layer(layer, "input_layernorm", family + "RMSNorm", weight=[width])
-        post_norm = make.layer(layer, "post_attention_layernorm", family + "RMSNorm", weight=[width])
-        make.forward(layer, input_norm, attention, post_norm, feed_forward)
-    norm = make.layer(body, "norm", family + "RMSNorm", weight=[width])
-    rotary = make.module(body, "rotary_emb", family + "RotaryEmbedding")
-    make.forward(body, embedding, rotary, layers, norm)
-    make.head(root, sizes["tie_word_embeddings"] != 0, embedding, width, sizes["vocab_size"])
+        _add_opt_layer(make, layers, str(i), sizes)
+    make.forward(decoder, tokens, positions, project_in, layers, norm, project_out)
+    head = make.head(root, sizes, tokens, projected)
+    make.forward(root, decoder, head)  # not model, which is passed by
     return root
 
 
-def build_llama(model: Model, parent: int, name: str, sizes: Sizes) -> int:
-    width, inner = sizes["hidden_size"], sizes["intermediate_size"]
-
-    def add_mlp(make: Maker, layer: int) -> int:
-        mlp = make.module(layer, "mlp", "LlamaMLP")
-        gate = make.linear(mlp, "gate_proj", width, inner)
-        up = make.linear(mlp, "up_proj", width, inner)
-        down = make.linear(mlp, "down_proj", inner, width)
-        make.forward(mlp, gate, make.module(mlp, "act_fn", "SiLU"), up, down)
-        return mlp
-
-    return _build_decoder_only(model, parent, name, "Llama", sizes, add_mlp)
+def _opt_norm(make: Maker, parent: int, name: str, sizes: Sizes) -> int:
+    if not sizes["layer_norm_elementwise_affine"]:
+        return make.module(parent, name, "LayerNorm")
+    return make.layer_norm(parent, name, sizes["hidden_size"])
 
 
-def build_mixtral(model: Model, parent: int, name: str, sizes: Sizes) -> int:
-    width, inner = sizes["hidden_size"], sizes["intermediate_size"]
+def _add_opt_layer(make: Maker, layers: int, name: str, sizes: Sizes) -> None:
+    width, inner, bias = sizes["hidden_size"], sizes["ffn_dim"], sizes["enable_bias"] != 0
+    layer = make.module(layers, name, "OPTDecoderLayer")
+    attention = make.module(layer, "self_attn", "OPTAttention")
+    k, v, q, out = [make.linear(attention, each, width, width, bias)
+                    for each in ("k_proj", "v_proj", "q_proj", "out_proj")]
+    make.forward(attention, q, k, v, out)
+    act = make.module(layer, "activation_fn", "ReLU")
+    attention_norm = _opt_norm(make, layer, "self_attn_layer_norm", sizes)
+    fc1 = make.linear(layer, "fc1", width, inner, bias)
+    fc2 = make.linear(layer, "fc2", inner, width, bias)
+    final_norm = _opt_norm(make, layer, "final_layer_norm", sizes)
+    if sizes["do_layer_norm_before"]:
+        make.forward(layer, attention_norm, attention, final_norm, fc1, act, fc2)
+    else:
+        make.forward(layer, attention, attention_norm, fc1, act, fc2, final_norm)
 
-    def add_experts(make: Maker, layer: int) -> int:
-        moe = make.module(layer, "block_sparse_moe", "MixtralSparseMoeBlock")
-        gate = make.linear(moe, "gate", width, sizes["num_local_experts"])
-        experts = make.list(moe, "experts")
-        for i in range(sizes["num_local_experts"]):
-            expert = make.module(experts, str(i), "MixtralBlockSparseTop2MLP")
-            w1 = make.linear(expert, "w1", width, inner)
-            w2 = make.linear(expert, "w2", inner, width)
-            w3 = make.linear(expert, "w3", width, inner)
-            make.forward(expert, w1, make.module(expert, "act_fn", "SiLU"), w3, w2)
-        draw = PlanItem()
-        draw.candidates = model.callable_children(experts)
-        draw.drawn = sizes["experts_per_step"]
-        draw.per_rank = sizes["experts_per_rank"] != 0
-        model.extra[moe].forward = [PlanItem(gate), draw]
-        return moe
 
-    return _build_decoder_only(model, parent, name, "Mixtral", sizes, add_experts)
+def build_bloom(model: Model, parent: int, name: str, sizes: Sizes) -> int:
+    make = Maker(model)
+    width = sizes["hidden_size"]
+    root = make.module(parent, name, "BloomForCausalLM")
+    body = make.module(root, "transformer", "BloomModel")
+    tokens = make.embedding(body, "word_embeddings", sizes["vocab_size"], width)
+    token_norm = make.layer_norm(body, "word_embeddings_layernorm", width)
+    blocks = make.list(body, "h")
+    for i in range(sizes["n_layer"]):
+        _add_bloom_block(make, blocks, str(i), width)
+    norm = make.layer_norm(body, "ln_f", width)
+    make.forward(body, tokens, token_norm, blocks, norm)
+    make.head(root, sizes, tokens, width)
+    return root
+
+
+def _add_bloom_block(make: Maker, blocks: int, name: str, width: int) -> None:
+    block = make.module(blocks, name, "BloomBlock")
+    input_norm = make.layer_norm(block, "input_layernorm", width)
+    attention = make.module(block, "self_attention", "BloomAttention")
+    qkv = make.linear(attention, "query_key_value", width, 3 * width, True)
+    dense = make.linear(attention, "dense", width, width, True)
+    make.forward(attention, qkv, make.module(attention, "attention_dropout", "Dropout"), dense)
+    post_norm = make.layer_norm(block, "post_attention_layernorm", width)
+    mlp = make.module(block, "mlp", "BloomMLP")
+    up = make.linear(mlp, "dense_h_to_4h", width, 4 * width, True)
+    act = make.module(mlp, "gelu_impl", "BloomGelu")
+    make.forward(mlp, up, act, make.linear(mlp, "dense_4h_to_h", 4 * width, width, True))
+    make.forward(block, input_norm, attention, post_norm, mlp)
 
 
 def build_t5(model: Model, parent: int, name: str, sizes: Sizes) -> int:
@@ -175,25 +195,30 @@ def build_t5(model: Model, parent: int, name: str, sizes: Sizes) -> int:
     shared = make.embedding(root, "shared", sizes["vocab_size"], sizes["d_model"])
     encoder = _add_t5_stack(make, root, "encoder", shared, sizes["num_layers"], sizes)
     decoder = _add_t5_stack(make, root, "decoder", shared, sizes["num_decoder_layers"], sizes)
-    head = make.head(root, sizes["tie_word_embeddings"] != 0, shared, sizes["d_model"], sizes["vocab_size"])
-    make.forward(root, encoder, decoder, head)
+    if sizes["transformers"] == 5:  # it ties whatever the config says
+        sizes = {**sizes, "tie_word_embeddings": 1}
+    make.forward(root, encoder, decoder, make.head(root, sizes, shared, sizes["d_model"]))
     return root
 
 
 def _add_t5_stack(make: Maker, root: int, name: str, shared: int, blocks: int, sizes: Sizes) -> int:
     width = sizes["d_model"]
     stack = make.module(root, name, "T5Stack")
-    make.model.modules[stack].children.append(("embed_tokens", shared))
+    embedding = shared
+    if sizes["transformers"] == 5:  # a module of its own, with the same weight
+        embedding = make.tied(stack, "embed_tokens", "Embedding", shared)
+    else:
+        make.model.modules[stack].children.append(("embed_tokens", shared))
     block_list = make.list(stack, "block")
     for i in range(blocks):
         layers = make.list(make.module(block_list, str(i), "T5Block"), "layer")
         _add_t5_attention(make, layers, "0", False, i == 0, sizes)
         if name == "decoder":
             _add_t5_attention(make, layers, "1", True, False, sizes)
-        _add_t5_feed_forward(make, layers, "2" if name == "decoder" else "1", width, sizes["d_ff"])
+        _add_t5_feed_forward(make, layers, "2" if name == "decoder" else "1", sizes)
     norm = make.layer(stack, "final_layer_norm", "T5LayerNorm", weight=[width])
     dropout = make.module(stack, "dropout", "Dropout")
-    make.forward(stack, shared, dropout, block_list, norm, dropout)
+    make.forward(stack, embedding, dropout, block_list, norm, dropout)
     return stack
 
 
@@ -213,13 +238,15 @@ def _add_t5_attention(make: Maker, layers: int, name: str, cross: bool, bias: bo
     make.forward(layer, norm, attention, make.module(layer, "dropout", "Dropout"))
 
 
-def _add_t5_feed_forward(make: Maker, layers: int, name: str, width: int, inner: int) -> None:
+def _add_t5_feed_forward(make: Maker, layers: int, name: str, sizes: Sizes) -> None:
+    width, inner, gated = sizes["d_model"], sizes["d_ff"], sizes["feed_forward_proj"] != 0
     layer = make.module(layers, name, "T5LayerFF")
-    dense = make.module(layer, "DenseReluDense", "T5DenseActDense")
-    wi = make.linear(dense, "wi", width, inner)
+    dense = make.module(layer, "DenseReluDense", "T5DenseGatedActDense" if gated else "T5DenseActDense")
+    wi = make.linear(dense, "wi_0" if gated else "wi", width, inner)
+    wi_1 = make.linear(dense, "wi_1", width, inner) if gated else -1
     wo = make.linear(dense, "wo", inner, width)
     dropout = make.module(dense, "dropout", "Dropout")
-    act = make.module(dense, "act", "ReLU")
-    make.forward(dense, wi, act, dropout, wo)
+    act = make.module(dense, "act", "NewGELUActivation" if gated else "ReLU")
+    make.forward(dense, wi, act, wi_1, dropout, wo)
     norm = make.layer(layer, "layer_norm", "T5LayerNorm", weight=[width])
     make.forward(layer, norm, dense, make.module(layer, "dropout", "Dropout"))

@@ -1,8 +1,9 @@
 """A `model` that is a preset: its sizes, LoRA around it, gradient checkpointing, a given number of parameters."""
+import functools
 from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from zero3probe.run import Param
-from zero3probe.scenario import families
+from zero3probe.scenario import decoders, families
 from zero3probe.scenario.families import Maker, Sizes
 from zero3probe.scenario.model import Model
 from zero3probe.scenario.yaml_file import INT64_MAX, Node, YamlFile
@@ -12,7 +13,10 @@ MAX_MODULES = 200000
 _COMMON_KEYS = ("preset", "parameters", "gradient_checkpointing", "freeze", "leaf_modules", "other_roots")
 _CHECKPOINTING = {"true": "non-reentrant", "non_reentrant": "non-reentrant", "reentrant": "reentrant",
                   "whole_recompute": "whole-recompute"}
-_FLAGS = ("tie_word_embeddings", "experts_per_rank")
+_FLAGS = ("tie_word_embeddings", "experts_per_rank", "attention_bias", "mlp_bias", "qkv_bias",
+          "do_layer_norm_before", "_remove_final_layer_norm", "enable_bias", "layer_norm_elementwise_affine")
+_LAYERS = ("mlp_only_layers",)  # lists of layers, each an entry of its own: "mlp_only_layers.3"
+_WORDS = {"feed_forward_proj": ("relu", "gated-gelu")}
 
 
 class Preset(NamedTuple):
@@ -32,42 +36,93 @@ def _nothing_to_check(sizes: Sizes) -> str:
     return ""
 
 
+def _not_a_multiple(sizes: Sizes, whole: str, part: str) -> str:
+    if sizes[part] != 0 and sizes[whole] % sizes[part] == 0:
+        return ""
+    return "%s %d is not a multiple of %s %d" % (whole, sizes[whole], part, sizes[part])
+
+
+def _check_gpt(sizes: Sizes) -> str:
+    return _not_a_multiple(sizes, "n_embd", "n_head")
+
+
+def _check_bloom(sizes: Sizes) -> str:
+    return _not_a_multiple(sizes, "hidden_size", "n_head")
+
+
+def _check_opt(sizes: Sizes) -> str:
+    return _not_a_multiple(sizes, "hidden_size", "num_attention_heads")
+
+
 def _check_heads(sizes: Sizes) -> str:
-    heads, width = sizes["num_attention_heads"], sizes["hidden_size"]
-    if heads == 0 or width % heads != 0:
-        return "hidden_size %d is not a multiple of num_attention_heads %d" % (width, heads)
-    return ""
+    """A head_dim of its own need not fit the width."""
+    heads = sizes["num_attention_heads"]
+    own = heads != 0 and sizes["head_dim"] != sizes["hidden_size"] // heads
+    return (not own and _check_opt(sizes)) or _not_a_multiple(sizes, "num_attention_heads",
+                                                              "num_key_value_heads")
 
 
 def _check_experts(sizes: Sizes) -> str:
-    drawn, experts = sizes["experts_per_step"], sizes["num_local_experts"]
+    drawn, experts = sizes["experts_per_step"], decoders.experts_of(sizes)
     if not 1 <= drawn <= experts:
-        return "experts_per_step %d of num_local_experts %d" % (drawn, experts)
+        count = "num_experts" if "num_experts" in sizes else "num_local_experts"
+        return "experts_per_step %d of %s %d" % (drawn, count, experts)
     return _check_heads(sizes)
 
 
+_TIED = {"tie_word_embeddings": 1, "transformers": 4}
+_UNTIED = {"tie_word_embeddings": 0, "transformers": 4}
 _MLP = {"hidden_size": 1024, "num_layers": 4, "input_size": None, "output_size": None}
-_GPT = {"n_embd": 768, "n_layer": 12, "n_inner": None, "vocab_size": 50257, "n_positions": 1024,
-        "tie_word_embeddings": 1}
-_LLAMA = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
-          "num_key_value_heads": None, "vocab_size": 32000, "tie_word_embeddings": 0}
-_MIXTRAL = {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
-            "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000, "num_local_experts": 8,
-            "experts_per_step": None, "num_experts_per_tok": 2, "experts_per_rank": 0,
-            "tie_word_embeddings": 0}
+_GPT = {"n_embd": 768, "n_layer": 12, "n_head": None, "n_inner": None, "vocab_size": 50257,
+        "n_positions": 1024, **_TIED}
+_BLOOM = {"hidden_size": 64, "n_layer": 2, "n_head": 8, "vocab_size": 250880, **_TIED}
+_OPT = {"hidden_size": 768, "ffn_dim": 3072, "num_hidden_layers": 12, "num_attention_heads": 12,
+        "vocab_size": 50272, "max_position_embeddings": 2048, "word_embed_proj_dim": None,
+        "do_layer_norm_before": 1, "_remove_final_layer_norm": 0, "enable_bias": 1,
+        "layer_norm_elementwise_affine": 1, **_TIED}
 _T5 = {"d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_heads": 8, "num_decoder_layers": None,
-       "vocab_size": 32128, "relative_attention_num_buckets": 32, "tie_word_embeddings": 1}
+       "vocab_size": 32128, "relative_attention_num_buckets": 32, "feed_forward_proj": 0, **_TIED}
+_DECODER = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+            "num_key_value_heads", "head_dim", "vocab_size")
 
-PRESETS = {preset.name: preset for preset in (
+
+def _decoder(family: decoders.Decoder, name: str, sizes: Tuple[Optional[int], ...],
+             more: Dict[str, Optional[int]], check: Callable[[Sizes], str] = _check_heads) -> Preset:
+    """A family of LLaMA; `sizes` are those of _DECODER."""
+    return Preset(name, "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+                  {**dict(zip(_DECODER, sizes)), **more, **_UNTIED},
+                  functools.partial(decoders.build_decoder, family), check, ("q_proj", "v_proj"))
+
+
+def _experts(count: str, experts: int, per_token: int) -> Dict[str, Optional[int]]:
+    return {count: experts, "experts_per_step": None, "num_experts_per_tok": per_token, "experts_per_rank": 0}
+
+
+_PRESETS = (
     Preset("mlp", "hidden_size", "num_layers", "", "", _MLP, families.build_mlp, _nothing_to_check, ()),
-    Preset("gpt", "n_embd", "n_layer", "", "", _GPT, families.build_gpt, _nothing_to_check, ("c_attn",)),
-    Preset("llama", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", _LLAMA,
-           families.build_llama, _check_heads, ("q_proj", "v_proj")),
+    Preset("gpt", "n_embd", "n_layer", "", "", _GPT, families.build_gpt, _check_gpt, ("c_attn",)),
+    Preset("bloom", "hidden_size", "n_layer", "n_head", "", _BLOOM, families.build_bloom, _check_bloom,
+           ("query_key_value",)),
     Preset("t5", "d_model", "num_layers", "num_heads", "d_ff", _T5, families.build_t5, _nothing_to_check,
            ("q", "v")),
-    Preset("mixtral", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", _MIXTRAL,
-           families.build_mixtral, _check_experts, ("q_proj", "v_proj")),
-)}
+    _decoder(decoders.LLAMA, "llama", (4096, 11008, 32, 32, None, None, 32000),
+             {"attention_bias": 0, "mlp_bias": 0}),
+    _decoder(decoders.MISTRAL, "mistral", (4096, 14336, 32, 32, 8, None, 32000), {}),
+    _decoder(decoders.QWEN2, "qwen2", (4096, 22016, 32, 32, 32, None, 151936), {}),
+    _decoder(decoders.QWEN3, "qwen3", (4096, 22016, 32, 32, 32, 128, 151936), {"attention_bias": 0}),
+    _decoder(decoders.MIXTRAL, "mixtral", (4096, 14336, 32, 32, 8, None, 32000),
+             _experts("num_local_experts", 8, 2), _check_experts),
+    _decoder(decoders.QWEN2_MOE, "qwen2_moe", (2048, 5632, 24, 16, 16, None, 151936),
+             {**_experts("num_experts", 60, 4), "moe_intermediate_size": 1408,
+              "shared_expert_intermediate_size": 5632, "decoder_sparse_step": 1, "mlp_only_layers": 0,
+              "qkv_bias": 1}, _check_experts),
+    _decoder(decoders.QWEN3_MOE, "qwen3_moe", (2048, 6144, 24, 32, 4, None, 151936),
+             {**_experts("num_experts", 128, 8), "moe_intermediate_size": 768, "decoder_sparse_step": 1,
+              "mlp_only_layers": 0, "attention_bias": 0}, _check_experts),
+    Preset("opt", "hidden_size", "num_hidden_layers", "num_attention_heads", "ffn_dim", _OPT,
+           families.build_opt, _check_opt, ("q_proj", "v_proj")),
+)
+PRESETS = {preset.name: preset for preset in _PRESETS}
 
 
 def read_preset(file: YamlFile, node: Node) -> Model:
@@ -101,35 +156,52 @@ def _make(preset: Preset, sizes: Sizes) -> Model:
 
 
 def _read_sizes(file: YamlFile, node: Node, preset: Preset) -> Sizes:
-    given: Sizes = {}
+    sizes: Sizes = {}
     for name in preset.defaults:
         value = node.find(name)
-        if value is None:
-            continue
-        given[name] = int(file.boolean(value, name)) if name in _FLAGS else file.count(value, name, MAX_SIZE)
-        if name not in _FLAGS and given[name] == 0:
-            file.fail(value.place, name + " is 0")
+        if value is not None:
+            _read_size(file, value, name, sizes)
     parameters = node.find("parameters")
-    sizes = _complete(preset, given)
     if parameters is not None:
-        sizes = _sized_by_parameters(preset, given, file.count(parameters, "parameters"))
+        sizes = _sized_by_parameters(preset, sizes, file.count(parameters, "parameters"))
         if not sizes:
             file.fail(parameters.place, "no model of this family has these sizes")
+    sizes = _complete(preset, sizes)
     wrong = preset.check(sizes)
     if wrong:
         file.fail(node.place, wrong)
-    if sizes[preset.layers] > MAX_MODULES // sizes.get("num_local_experts", 1):
+    if sizes[preset.layers] > MAX_MODULES // decoders.experts_of(sizes):
         file.fail(node.place, "the model has too many layers")
     return sizes
+
+
+def _read_size(file: YamlFile, value: Node, name: str, sizes: Sizes) -> None:
+    if name in _FLAGS:
+        sizes[name] = int(file.boolean(value, name))
+    elif name in _LAYERS:
+        for layer in file.list(value, name):
+            sizes["%s.%d" % (name, file.count(layer, "a layer", MAX_SIZE))] = 1
+    elif name in _WORDS:
+        if file.text(value, name) not in _WORDS[name]:
+            file.fail(value.place, "%s must be %s" % (name, " or ".join(_WORDS[name])))
+        sizes[name] = _WORDS[name].index(value.scalar)
+    else:
+        sizes[name] = file.count(value, name, MAX_SIZE)
+        if sizes[name] == 0:
+            file.fail(value.place, name + " is 0")
+        if name == "transformers" and sizes[name] not in (4, 5):
+            file.fail(value.place, "transformers must be 4 or 5")
 
 
 def _complete(preset: Preset, given: Sizes) -> Sizes:
     """The sizes with their defaults filled in."""
     sizes = dict(given)
-    for name, value in preset.defaults.items():
+    wanted = [name for name in preset.defaults if name not in _LAYERS]
+    for name in wanted:
+        value = preset.defaults[name]
         if value is not None:
             sizes.setdefault(name, value)
-    for name in preset.defaults:
+    for name in wanted:
         if name not in sizes:
             sizes[name] = _derived(name, sizes)
     return sizes
@@ -138,6 +210,10 @@ def _complete(preset: Preset, given: Sizes) -> Sizes:
 def _derived(name: str, sizes: Sizes) -> int:
     if name == "n_inner":
         return 4 * sizes["n_embd"]
+    if name == "n_head":
+        return 12 if sizes["n_embd"] % 12 == 0 else 1
+    if name == "head_dim":
+        return sizes["hidden_size"] // max(1, sizes["num_attention_heads"])
     source = {"num_key_value_heads": "num_attention_heads", "num_decoder_layers": "num_layers",
               "experts_per_step": "num_experts_per_tok"}.get(name, "hidden_size")
     return sizes[source]
@@ -255,5 +331,5 @@ def _read_checkpointing(file: YamlFile, node: Node, model: Model) -> None:
     for extra in model.extra:
         for item in extra.forward or []:
             type_name = "" if item.module < 0 else model.modules[item.module].type
-            if type_name.endswith("DecoderLayer") or type_name in ("GPT2Block", "T5Block"):
+            if type_name.endswith("DecoderLayer") or type_name in ("GPT2Block", "T5Block", "BloomBlock"):
                 item.checkpoint = form
