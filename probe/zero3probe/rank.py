@@ -147,6 +147,10 @@ class Rank:
         if self._lock.acquire(timeout=1):
             self._write_bytes(trace.line({"rank": self._number, "statement": self._statement,
                                           "event": "timeout", "text": text}))
+            os.close(self._lines)
+            # Stay until the parent lets go: an end would be an error to those that wait for this rank.
+            while os.read(self._control, 1) == HURRY:
+                pass
         os._exit(TIMED_OUT)
 
 
