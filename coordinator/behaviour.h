@@ -24,6 +24,8 @@ enum class LeafReduction { kPerParam, kInputHooks, kFullBackwardHook };
 enum class FreeActive { kUnchecked, kAssert, kRuntimeError };
 enum class Availability { kNever, kAtReset, kAtReleaseAll };
 enum class SummaryForm { kBoundMethod, kDicts };
+// Whether save_checkpoint meets for each rank that makes its folder, and in which process group.
+enum class FilesBarrier { kNone, kWorld, kOwnGroup };
 
 struct Behaviour {
   // Trace and scope
@@ -117,6 +119,11 @@ struct Behaviour {
   int rank_checks = 0;              // int-list broadcasts at a reset that finalises a trace
   bool rank_checks_always = false;  // all three at every incomplete reset, not only the finalising one
   bool rank_check_lengths = false;
+  // The engine's clone of the world group, in which collectives keep a sequence of their own, carries:
+  bool own_group_for_norms = true;   // the norm of the gradients (that of overflow is always there)
+  bool own_group_for_grads = false;  // the gradients
+  bool checkpoint_barriers = false;  // save_checkpoint has one at both ends
+  FilesBarrier files_barrier = FilesBarrier::kWorld;
 
   // Texts
   std::string_view partition_word = "parititon";

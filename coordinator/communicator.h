@@ -12,6 +12,15 @@
 
 namespace zero3 {
 
+// A collective over a few values that no decision here reads, or over none: what counts is that every rank comes.
+enum class Meeting {
+  kOverflowCheck,    // all-reduce of whether any rank's gradients overflowed
+  kGradientNorm,     // all-reduce of the squared norms
+  kCheckpointDone,   // barriers of save_checkpoint: around all it does
+  kCheckpointFiles,  // and one for each rank's turn to make its folder
+  kCheckpointTag,    // all-reduces of the tag's hash, least and greatest
+};
+
 class Communicator {
  public:
   using Request = int64_t;  // of a launched all-gather; -1: none
@@ -31,6 +40,8 @@ class Communicator {
   virtual Raised broadcast_ints(std::span<const int64_t> own, std::vector<int64_t>& of_rank0) = 0;
   // The gradients of one backward, reduced to their owners, in this order.
   virtual Raised reduce_scatter(std::span<Param* const> params) = 0;
+  // By default nobody meets: a backend that looks for ranks that differ has to know.
+  virtual Raised meet(Meeting) { return nullptr; }
 };
 
 }  // namespace zero3

@@ -184,8 +184,18 @@ Raised Engine::optimizer_step(bool overflow) {
       return through(std::move(raised), "_partition_all_parameters");
   }
   const bool looks_for_overflow = !behaviour.overflow_checked_in_fp16_only || runtime_.settings.fp16;
-  if (looks_for_overflow && behaviour.overflow_read_from_buffer && buffer_overflowed_) return nullptr;
+  if (looks_for_overflow && behaviour.overflow_read_from_buffer) {
+    if (Raised raised = meet_for_overflow()) return raised;
+    if (buffer_overflowed_) return nullptr;
+  }
   if (Raised raised = check_averaged_gradients()) return raised;
+  if (looks_for_overflow && !behaviour.overflow_read_from_buffer) {
+    if (Raised raised = meet_for_overflow()) return raised;
+  }
+  if (!overflow || !looks_for_overflow) {
+    if (Raised raised = runtime_.communicator.meet(Meeting::kGradientNorm))
+      return through(through(std::move(raised), "get_grad_norm_direct"), "_get_norm_groups");
+  }
   averaged_gradients_ = Averaged::kNone;
   if (overflow && (looks_for_overflow || behaviour.invalid_norm_is_overflow)) {
     averaged_gradients_ = Averaged::kAbsent;
@@ -197,6 +207,15 @@ Raised Engine::optimizer_step(bool overflow) {
                    "_prepare_sub_group");
   }
   return through(gather_persistent(), "_post_step");
+}
+
+Raised Engine::meet_for_overflow() {
+  Raised raised = runtime_.communicator.meet(Meeting::kOverflowCheck);
+  for (const char* function :
+       {"has_overflow", "_check_overflow", "check_overflow", "_overflow_check_and_loss_scale_update"}) {
+    raised = through(std::move(raised), function);
+  }
+  return raised;
 }
 
 Raised Engine::check_averaged_gradients() {
@@ -304,7 +323,28 @@ Raised Engine::save_checkpoint() {
   }
   if (Raised raised = missing_checkpoint_engine("makedirs"))
     return through(std::move(raised), "save_checkpoint");
-  return checkpoint_epilogue();
+  if (Raised raised = meet_to_save()) return through(std::move(raised), "save_checkpoint");
+  if (Raised raised = checkpoint_epilogue()) return through(std::move(raised), "save_checkpoint");
+  if (!runtime_.behaviour.checkpoint_barriers) return nullptr;
+  return through(runtime_.communicator.meet(Meeting::kCheckpointDone), "save_checkpoint");
+}
+
+// With an optimizer: the tag is validated, and each rank in turn makes its folder.
+Raised Engine::meet_to_save() {
+  Communicator& ranks = runtime_.communicator;
+  if (runtime_.behaviour.checkpoint_barriers) {
+    if (Raised raised = ranks.meet(Meeting::kCheckpointDone)) return raised;
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (Raised raised = ranks.meet(Meeting::kCheckpointTag))
+      return through(std::move(raised), "_checkpoint_tag_validation");
+  }
+  if (runtime_.behaviour.files_barrier == FilesBarrier::kNone) return nullptr;
+  for (int turn = 0; turn < runtime_.world_size(); ++turn) {
+    if (Raised raised = ranks.meet(Meeting::kCheckpointFiles))
+      return through(std::move(raised), "_create_zero_checkpoint_files");
+  }
+  return nullptr;
 }
 
 Raised Engine::load_checkpoint() {

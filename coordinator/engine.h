@@ -72,7 +72,9 @@ class Engine {
   Raised on_gradient();
   Raised check_gradient_bucket() const;
   Raised step_without_optimizer();
+  Raised meet_for_overflow();
   Raised check_averaged_gradients();
+  Raised meet_to_save();
   Raised map_partitions();
   Raised load_module_state_dict();
   void compare_shapes(const Module& module, const std::string& prefix, std::string& mismatches) const;

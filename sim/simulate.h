@@ -9,40 +9,22 @@
 #include <vector>
 
 #include "coordinator/release.h"
-#include "sim/backends/sim_communicator.h"
 #include "sim/program.h"
+#include "sim/rank_result.h"
 #include "sim/rank_runner.h"
 
 namespace zero3::sim {
 
-// A Failure with its params copied out: it outlives the run.
-struct RankFailure {
-  struct NamedParam {
-    int ds_id;
-    std::string name;
-    ZeroParamStatus status;
-    int64_t ds_numel;
-  };
-  FailureKind kind;
-  std::string exception;
-  std::string text;
-  std::vector<std::string> path;
-  std::vector<NamedParam> params;
-  size_t statement;  // index in the rank's program
-};
-
-struct RankResult {
-  int rank = 0;
-  std::optional<RankFailure> failure;  // what this rank raised or waits for; none: ran to the end
-  std::vector<Collective> collectives;
-};
-
 struct SimulationResult {
-  std::vector<RankResult> ranks;
+  std::vector<RankResult> ranks = {};
   // The rank whose failure came first; -1: none.
   int first_failed_rank = -1;
-  // Collectives that paired different params of equal size: the run goes on with wrong data.
-  std::vector<std::string> corruptions;
+  // Of ranks that differ; empty where all do the same.
+  std::optional<Disagreement> first_disagreement = {};
+  std::vector<Waiting> waits = {};  // of each rank that waits for ever, by rank
+  std::vector<MixUp> mix_ups = {};  // in the order of rank 0
+  // The same in words.
+  std::vector<std::string> corruptions = {};
 
   bool failed() const { return first_failed_rank >= 0; }
 };

@@ -1,52 +1,53 @@
 #include "sim/backends/sim_communicator.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <utility>
 
 #include "coordinator/param.h"
 
 namespace zero3::sim {
 
-std::string Collective::text() const {
-  switch (kind) {
-    case CollectiveKind::kAllGather:
-      return fmt::format("all-gather of {} ({} elements a rank)", fmt::join(names, ", "), shard_numel);
-    case CollectiveKind::kBroadcast:
-      return fmt::format("broadcast of {} from rank {}", fmt::join(names, ", "), source_rank);
-    case CollectiveKind::kBroadcastInts:
-      return fmt::format("broadcast of {} ints from rank 0 (trace check)", ints.size());
-    case CollectiveKind::kReduceScatter:
-      return fmt::format("reduce-scatter of the gradients of {} ({} elements a rank)", fmt::join(names, ", "),
-                         shard_numel);
-  }
-  return "?";
-}
-
 Collective SimCommunicator::over_params(CollectiveKind kind, std::span<Param* const> params) const {
-  Collective collective{.kind = kind, .statement = statement_};
+  Collective collective{.kind = kind};
   for (const Param* param : params) {
     collective.ds_ids.push_back(param->ds_id);
     collective.names.push_back(param->name);
-    collective.shard_numel += param->partition_numel(world_size_);
+    collective.shards.push_back(param->partition_numel(world_size_));
+    collective.ds_numels.push_back(param->ds_numel);
+    collective.shard_numel += collective.shards.back();
   }
   return collective;
 }
 
-Raised SimCommunicator::issue(Collective collective) {
-  const size_t index = sequence_.size();
+void SimCommunicator::launch(Collective collective) {
+  collective.statement = statement_;
+  collective.number = next_number_.at(static_cast<size_t>(collective.group))++;
   sequence_.push_back(std::move(collective));
-  if (!divergence_ || divergence_->collective != index || divergence_->of_rank0) return nullptr;
+}
+
+Raised SimCommunicator::wait_for(size_t collective) {
+  const size_t here = wait_points_.size();
+  wait_points_.push_back({collective, sequence_.size()});
+  if (!divergence_ || divergence_->wait_point != here || divergence_->of_rank0) return nullptr;
   return raise(FailureKind::kHang, "Hang", divergence_->text);
+}
+
+Raised SimCommunicator::issue(Collective collective) {
+  if (world_size_ == 1) return nullptr;
+  launch(std::move(collective));
+  return wait_for(sequence_.size() - 1);
 }
 
 Raised SimCommunicator::launch_all_gather(std::span<Param* const> params, Request& request) {
   request = static_cast<Request>(sequence_.size());
-  if (world_size_ == 1) return nullptr;
-  return issue(over_params(CollectiveKind::kAllGather, params));
+  if (world_size_ > 1) launch(over_params(CollectiveKind::kAllGather, params));
+  return nullptr;
+}
+
+Raised SimCommunicator::wait(Request request) {
+  return world_size_ == 1 ? nullptr : wait_for(static_cast<size_t>(request));
 }
 
 Raised SimCommunicator::broadcast(const Param& param, int source_rank) {
-  if (world_size_ == 1) return nullptr;
   auto* pointer = const_cast<Param*>(&param);
   Collective collective = over_params(CollectiveKind::kBroadcast, std::span(&pointer, 1));
   collective.source_rank = source_rank;
@@ -55,19 +56,34 @@ Raised SimCommunicator::broadcast(const Param& param, int source_rank) {
 
 Raised SimCommunicator::broadcast_ints(std::span<const int64_t> own, std::vector<int64_t>& of_rank0) {
   of_rank0.assign(own.begin(), own.end());
-  if (world_size_ == 1) return nullptr;
-  const size_t index = sequence_.size();
-  if (divergence_ && divergence_->collective == index && divergence_->of_rank0)
+  if (divergence_ && divergence_->wait_point == wait_points_.size() && divergence_->of_rank0)
     of_rank0 = *divergence_->of_rank0;
-  return issue({.kind = CollectiveKind::kBroadcastInts,
-                .ints = {own.begin(), own.end()},
-                .source_rank = 0,
-                .statement = statement_});
+  return issue({.kind = CollectiveKind::kBroadcastInts, .ints = {own.begin(), own.end()}, .source_rank = 0});
 }
 
+// The old coordinator's optimizer reduces one gradient at a time, the new one's a bucket.
 Raised SimCommunicator::reduce_scatter(std::span<Param* const> params) {
-  if (world_size_ == 1) return nullptr;
-  return issue(over_params(CollectiveKind::kReduceScatter, params));
+  const size_t at_a_time = behaviour_.coordinator == Coordinator::kPrefetch ? 1 : params.size();
+  for (size_t first = 0; first < params.size(); first += at_a_time) {
+    Collective collective = over_params(CollectiveKind::kReduceScatter, params.subspan(first, at_a_time));
+    if (behaviour_.own_group_for_grads) collective.group = ProcessGroup::kDataParallel;
+    if (Raised raised = issue(std::move(collective))) return raised;
+  }
+  return nullptr;
+}
+
+ProcessGroup SimCommunicator::group_of(Meeting meeting) const {
+  bool own = meeting == Meeting::kOverflowCheck;
+  if (meeting == Meeting::kGradientNorm) own = behaviour_.own_group_for_norms;
+  if (meeting == Meeting::kCheckpointFiles) own = behaviour_.files_barrier == FilesBarrier::kOwnGroup;
+  return own ? ProcessGroup::kDataParallel : ProcessGroup::kWorld;
+}
+
+Raised SimCommunicator::meet(Meeting meeting) {
+  const bool barrier = meeting == Meeting::kCheckpointDone || meeting == Meeting::kCheckpointFiles;
+  return issue({.kind = barrier ? CollectiveKind::kBarrier : CollectiveKind::kAllReduce,
+                .group = group_of(meeting),
+                .meeting = meeting});
 }
 
 }  // namespace zero3::sim

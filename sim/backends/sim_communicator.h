@@ -1,65 +1,70 @@
-// The in-process backend's Communicator: a rank runs on its own and leaves the sequence of its collectives.
+// The in-process backend's Communicator: a rank runs on its own and leaves the sequence of its collectives, and of the
+// places where it waits for one.
 //
-// It assumes that all ranks agree until told otherwise: a Divergence says at which collective this rank learns that
-// they do not, and what it sees there. Matching the sequences (sim/simulate.h) finds the divergences; ranks then run
-// again.
+// It assumes that all ranks agree until told otherwise: a Divergence says where this rank learns that they do not, and
+// what it sees there. Matching the sequences (sim/rank_matching.h) finds the divergences; ranks then run again.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "coordinator/behaviour.h"
 #include "coordinator/communicator.h"
+#include "sim/backends/collective.h"
 
 namespace zero3::sim {
 
-enum class CollectiveKind { kAllGather, kBroadcast, kBroadcastInts, kReduceScatter };
-
-struct Collective {
-  CollectiveKind kind = CollectiveKind::kAllGather;
-  std::vector<int> ds_ids = {};         // of the params, in the collective's order
-  std::vector<std::string> names = {};  // theirs
-  int64_t shard_numel = 0;              // elements that each rank contributes
-  std::vector<int64_t> ints = {};       // of a broadcast of ints
-  int source_rank = -1;
-  size_t statement = 0;  // index of the program's statement that issued it
-
-  std::string text() const;
+// A place where a rank can go on only once a collective is complete.
+struct WaitPoint {
+  size_t collective;  // index in the rank's own sequence
+  size_t issued;      // how many collectives the rank has issued by then
 };
 
 struct Divergence {
-  size_t collective;                             // index in the rank's own sequence
+  size_t wait_point;                             // index in the rank's own wait points
   std::optional<std::vector<int64_t>> of_rank0;  // a broadcast of ints: what rank 0 sent
   std::string text;                              // else: why the collective never completes
 };
 
 class SimCommunicator final : public Communicator {
  public:
-  SimCommunicator(int rank, int world_size, std::optional<Divergence> divergence = std::nullopt)
-      : rank_(rank), world_size_(world_size), divergence_(std::move(divergence)) {}
+  // `behaviour`: of the release, which decides the process groups.
+  SimCommunicator(int rank, int world_size, const Behaviour& behaviour,
+                  std::optional<Divergence> divergence = std::nullopt)
+      : rank_(rank), world_size_(world_size), behaviour_(behaviour), divergence_(std::move(divergence)) {}
 
   int rank() const override { return rank_; }
   int world_size() const override { return world_size_; }
   Raised launch_all_gather(std::span<Param* const> params, Request& request) override;
-  Raised wait(Request) override { return nullptr; }
+  Raised wait(Request request) override;
   Raised broadcast(const Param& param, int source_rank) override;
   Raised broadcast_ints(std::span<const int64_t> own, std::vector<int64_t>& of_rank0) override;
   Raised reduce_scatter(std::span<Param* const> params) override;
+  Raised meet(Meeting meeting) override;
 
   void begin_statement(size_t index) { statement_ = index; }
   const std::vector<Collective>& sequence() const { return sequence_; }
+  const std::vector<WaitPoint>& wait_points() const { return wait_points_; }
 
  private:
-  // Appends it; the divergence's failure if this is where it happens and nothing is received.
+  void launch(Collective collective);
+  // Waits for one of the sequence; the divergence's failure if this is where it happens and nothing is received.
+  Raised wait_for(size_t collective);
   Raised issue(Collective collective);
   Collective over_params(CollectiveKind kind, std::span<Param* const> params) const;
+  ProcessGroup group_of(Meeting meeting) const;
 
   int rank_;
   int world_size_;
+  Behaviour behaviour_;
   std::optional<Divergence> divergence_;
   size_t statement_ = 0;
   std::vector<Collective> sequence_;
+  std::vector<WaitPoint> wait_points_;
+  std::array<size_t, kProcessGroups> next_number_ = {};
 };
 
 }  // namespace zero3::sim

@@ -94,12 +94,30 @@ bool same(const Item& model, const Item& real) {
   }
 }
 
+constexpr std::string_view kAborted = "SIGABRT";
+
 // An exception of the communication library itself: where one backend waits for ever, another refuses.
 bool is_of_backend(const std::string& error) {
   constexpr std::string_view kWords[] = {"gloo", "NCCL", "ProcessGroup", "Connection closed by peer",
                                          "op.preamble"};
   return std::ranges::any_of(kWords,
                              [&](std::string_view word) { return error.find(word) != std::string::npos; });
+}
+
+bool sizes_differ(const RunTrace& model) {
+  return std::ranges::any_of(model.by_rank,
+                             [](const RankTrace& rank) { return rank.stop && rank.stop->sizes_differ; });
+}
+
+// Where a rank of the model waits for ever and ranks disagree on a size, gloo ends it: it receives more than it asked
+// for and aborts, or it goes on with what it has until it misses the connection to one that did.
+bool ended_by_gloo(const RunTrace& model, const std::vector<Item>& seen) {
+  if (!sizes_differ(model) || seen.empty()) return false;
+  const Item& last =
+      seen.back().kind == Item::Kind::kStatuses && seen.size() > 2 ? seen[seen.size() - 3] : seen.back();
+  if (last.kind == Item::Kind::kStop)
+    return last.stop == TraceStop::Kind::kTimeout || last.text.find(kAborted) != std::string::npos;
+  return last.kind == Item::Kind::kFailure && is_of_backend(last.text);
 }
 
 struct RankComparison {
@@ -173,6 +191,7 @@ RankComparison compare_rank(const RunTrace& model, const RunTrace& real, int ran
       result.statements += model_item->kind == Item::Kind::kStatuses ? 1 : 0;
       continue;
     }
+    if (model_waits && ended_by_gloo(model, seen)) break;
     result.inconclusive = untold(real, model_item, real_item);
     if (!result.inconclusive.empty()) return result;
     const size_t statement = (real_item != nullptr ? real_item : model_item)->statement;

@@ -34,7 +34,13 @@ TraceEvent event_of(const Recording& recording, const RecordedEvent& recorded) {
   return event;
 }
 
-RankTrace rank_trace(const Recording& recording, const RankResult& result) {
+bool sizes_differ(const SimulationResult& result, int rank) {
+  return std::ranges::any_of(result.waits, [&](const Waiting& waiting) {
+    return waiting.rank == rank && waiting.obstacle == Obstacle::kOtherSize;
+  });
+}
+
+RankTrace rank_trace(const Recording& recording, const RankResult& result, bool sizes_differ) {
   RankTrace rank{.rank = result.rank};
   for (size_t i = 0; i < recording.statements.size(); ++i)
     rank.statements.push_back({.text = recording.statements[i], .statuses = recording.statuses[i]});
@@ -45,18 +51,12 @@ RankTrace rank_trace(const Recording& recording, const RankResult& result) {
   if (!result.failure) return rank;
   const RankFailure& failure = *result.failure;
   if (failure.kind == FailureKind::kHang) {
-    rank.stop = TraceStop{TraceStop::Kind::kTimeout, failure.statement, failure.text};
+    rank.stop = TraceStop{TraceStop::Kind::kTimeout, failure.statement, failure.text, sizes_differ};
     rank.statements[failure.statement].statuses.reset();
   } else {
     rank.statements[failure.statement].failure = TraceFailure{failure.exception, failure.text, failure.path};
   }
   return rank;
-}
-
-// The lowest rank with the same program: the one that simulate() watches.
-int watched_rank(const Experiment& experiment, size_t rank) {
-  const auto first = std::ranges::find(experiment.rank_programs, experiment.rank_programs[rank]);
-  return static_cast<int>(first - experiment.rank_programs.begin());
 }
 
 ModelRun run(const Experiment& experiment, const std::string& name, const SimulationOptions& options) {
@@ -74,8 +74,9 @@ ModelRun run(const Experiment& experiment, const std::string& name, const Simula
   done.trace.seed = options.set_order_seed;
   done.trace.whole = true;
   for (size_t rank = 0; rank < experiment.rank_programs.size(); ++rank) {
-    done.trace.by_rank.push_back(
-        rank_trace(recordings.at(watched_rank(experiment, rank)), done.result.ranks[rank]));
+    done.trace.by_rank.push_back(rank_trace(recordings.at(done.result.ranks[rank].like_rank),
+                                            done.result.ranks[rank],
+                                            sizes_differ(done.result, static_cast<int>(rank))));
   }
   return done;
 }

@@ -49,6 +49,9 @@ struct TraceStop {
   Kind kind = Kind::kTimeout;
   size_t statement = 0;
   std::string text;  // where it was
+  // Of a model's rank that waits: ranks put different numbers of elements into one collective. gloo then kills one that
+  // receives more than it asked for, and the others lose their connection to it.
+  bool sizes_differ = false;
 };
 
 struct RankTrace {
