@@ -3,6 +3,7 @@
 
 #include "sim/release_selection.h"
 #include "sim/report/named_ids.h"
+#include "sim/report/ranks_report.h"
 #include "sim/report/run_report.h"
 #include "sim/report/story.h"
 
@@ -58,6 +59,7 @@ ordered_json to_json(const RunReport& report) {
     if (rank.failure && rank.rank != first) others.push_back(failure_json(report, rank));
   }
   out["other_ranks"] = others;
+  out["ranks_differ"] = ranks_json(report);
   out["corruptions"] = report.result.corruptions;
   ordered_json printed = ordered_json::array();
   for (const Recording& recording : report.recordings) {

@@ -27,7 +27,8 @@ AlikeReleases compare_releases(const ReleaseSweep& sweep, const RankFailure* own
 }  // namespace
 
 const Recording& RunReport::recording_of(int rank) const {
-  const auto found = std::ranges::find(recordings, rank, &Recording::rank);
+  const int watched = result.ranks[static_cast<size_t>(rank)].like_rank;
+  const auto found = std::ranges::find(recordings, watched, &Recording::rank);
   return found == recordings.end() ? recordings.front() : *found;
 }
 
@@ -78,6 +79,7 @@ RunReport make_report(const Experiment& experiment, const RunRequest& request, c
     auto& texts = report.statements.emplace_back();
     for (const Statement& statement : program) texts.push_back(statement.text);
   }
+  report.parting = find_parting(experiment);
   report.releases = compare_releases(sweep, report.failure());
   return report;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coordinator/release.h"
+#include "sim/parting.h"
 #include "sim/report/recording.h"
 #include "sim/simulate.h"
 #include "sim/verdict.h"
@@ -48,6 +49,7 @@ struct RunReport {
   std::vector<Recording> recordings;                 // of one rank of each kind
   std::vector<std::vector<std::string>> statements;  // by rank: the program's texts
   AlikeReleases releases;
+  std::optional<Parting> parting;  // none: all ranks have the same program
   std::string reproduce;
 
   const RankFailure* failure() const {

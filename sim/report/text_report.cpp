@@ -3,6 +3,7 @@
 
 #include "sim/release_selection.h"
 #include "sim/report/named_ids.h"
+#include "sim/report/ranks_report.h"
 #include "sim/report/run_report.h"
 #include "sim/report/story.h"
 #include "sim/report/words.h"
@@ -80,9 +81,6 @@ void add_other_ranks(std::string& out, const RunReport& report) {
       out += fmt::format("  rank {}: ran to its end\n", rank.rank);
     }
   }
-  for (const std::string& corruption : report.result.corruptions) {
-    out += fmt::format("  wrong data: {}\n", corruption);
-  }
 }
 
 void add_releases(std::string& out, const RunReport& report) {
@@ -118,6 +116,7 @@ std::string text_report(const RunReport& report) {
     add_failure(out, report, report.result.ranks[static_cast<size_t>(report.result.first_failed_rank)]);
   }
   add_other_ranks(out, report);
+  out += ranks_text(report);
   add_releases(out, report);
   out += fmt::format("  reproduce: {}\n", report.reproduce);
   return out;
