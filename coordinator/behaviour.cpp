@@ -107,10 +107,10 @@ constexpr auto kChanges = std::to_array<Change>({
     {{0, 4, 4}, SET(save_16bit_modifier, true), "#1223 (810394636)"},
     {{0, 4, 4}, SET(pre_backward_dedup, PreBackwardDedup::kCount), "#1227 (3fa24208c)"},
     {{0, 5, 4}, SET(partition_word, "partition"), "#1420 (56124621c)"},
+    {{0, 5, 5}, SET(checkpoint_barriers, true), "#1486 (99bd592d2)"},
     {{0, 5, 5}, SET(gathered_singly, false), "#1188 (c0eeb69df)"},
     {{0, 5, 7}, SET(optimizer_less_engine, true), "#1514 (2332cb31a)"},
     // The untagged master (0.5.11-dev) between #1453 and #1741.
-    {{0, 5, 5}, SET(checkpoint_barriers, true), "#1486 (99bd592d2)"},
     {{0, 5, 11}, SET(own_group_for_grads, true), "#1453 (4912e0ad7)"},
     {{0, 5, 11}, SET(coordinator, Coordinator::kPartitionedParameter), "#1453 (4912e0ad7)"},
     {{0, 5, 11}, SET(param_trace, ParamTrace::kAtPreHook), "#1453 (4912e0ad7)"},

@@ -114,11 +114,12 @@ Raised Trace::same_on_all_ranks(const std::vector<int64_t>& own) const {
     const auto length = static_cast<int64_t>(own.size());
     if (Raised raised = runtime_.communicator.broadcast_ints(std::span(&length, 1), of_rank0)) return raised;
     if (of_rank0.front() != length) {
-      return through(raise(FailureKind::kDisagreement, "RuntimeError",
-                           "Detected a disagreement on list length between rank0 and " + rank +
-                               ": \n rank0: " + std::to_string(of_rank0.front()) + " \n " + rank + ": " +
-                               std::to_string(length)),
-                     "assert_lst_len_same_as_other_ranks");
+      Raised raised = through(raise(FailureKind::kDisagreement, "RuntimeError",
+                                    "Detected a disagreement on list length between rank0 and " + rank +
+                                        ": \n rank0: " + std::to_string(of_rank0.front()) + " \n " + rank +
+                                        ": " + std::to_string(length)),
+                              "assert_lst_len_same_as_other_ranks");
+      return through(std::move(raised), "assert_ints_same_as_other_ranks");
     }
   }
   if (Raised raised = runtime_.communicator.broadcast_ints(own, of_rank0)) return raised;

@@ -30,8 +30,8 @@ class RankMatching {
   // `classes` must outlive it, the class of rank 0 first.
   explicit RankMatching(std::vector<RankClass>& classes);
 
-  // Lets every class go on as far as the others let it. False: one has received ints of rank 0 that are not its own, and
-  // is stale.
+  // Lets every class go on as far as the others let it. False: one has received ints of rank 0 that are not its own,
+  // and is stale.
   bool advance();
   // Gives every class that never goes on the divergence that says so.
   void block();

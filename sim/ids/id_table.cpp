@@ -105,8 +105,8 @@ int64_t IdTable::numel() const {
 IdTable id_table(const Experiment& experiment, const Release& release) {
   Process process;
   Model model(experiment.model);
-  SimCommunicator communicator(0, 1);
   const Behaviour behaviour = behaviour_of(release);
+  SimCommunicator communicator(0, 1, behaviour);
   std::vector<std::unique_ptr<Engine>> engines;
   for (const EngineSetup& setup : experiment.engines) {
     engines.push_back(std::make_unique<Engine>(process, model.module(setup.root), behaviour,

@@ -1,7 +1,7 @@
 // What a rank that waits for ever shows in the end: the texts of PyTorch's process groups when the time-out has passed.
 //
-// NCCL: the watchdog's line, from torch 2.1 on (before, without NumelIn and NumelOut). gloo: the exception of the waiting
-// call. Sequence numbers and milliseconds, which depend on what ran before, are "...".
+// NCCL: the watchdog's line, from torch 2.1 on (before, without NumelIn and NumelOut). gloo: the exception of the
+// waiting call. Sequence numbers and milliseconds, which depend on what ran before, are "...".
 #pragma once
 
 #include <string>

@@ -76,7 +76,7 @@ std::string state_of(const RunReport& report, int rank) {
   if (const Waiting* waiting = waiting_of(report, rank))
     return fmt::format("waits in {}", waiting->collective.text());
   const auto& failure = report.result.ranks[static_cast<size_t>(rank)].failure;
-  return failure ? fmt::format("has raised {}", failure->exception) : "has ended its program";
+  return failure ? fmt::format("raised {}", failure->exception) : "ended its program";
 }
 
 std::string waits_text(const RunReport& report) {

@@ -319,7 +319,28 @@ TEST(Ranks, ThatDifferByEqualSizesMixData) {
     EXPECT_EQ(outcome.exit_code, 3) << outcome.out;
     EXPECT_EQ(report.at("verdict"), "hang");
     EXPECT_FALSE(report.at("corruptions").empty());
+    const json differ = report.at("ranks_differ");
+    EXPECT_EQ(differ.at("started"), json({1}));
+    EXPECT_EQ(differ.at("collateral"), json({0}));
+    EXPECT_EQ(differ.at("step"), 3);
+    EXPECT_EQ(differ.at("first_disagreement").at("sides")[1].at("params"), json({"C.weight"}));
+    EXPECT_EQ(differ.at("waits").size(), 2U);
+    EXPECT_THAT(differ.at("waits")[0].at("nccl").get<std::string>(),
+                HasSubstr("OpType=_REDUCE_SCATTER_BASE, NumelIn=192, NumelOut=96, Timeout(ms)=1800000"));
+    EXPECT_EQ(differ.at("mix_ups")[0].at("pieces")[0].at("of_name"), "C.weight");
   }
+}
+
+TEST(Ranks, ThatRaiseAreNamedAndTheOthersWait) {
+  const Outcome outcome =
+      shell("zero3sim run scenarios/rank-divergence/deepspeed-5799-eval-of-four.yaml --deepspeed 0.15.2");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out,
+              HasSubstr("disagreement between rank0 and rank3: rank0: [0, 1, 2], rank3: [0, 1, 3]"));
+  EXPECT_THAT(outcome.out, HasSubstr("\n  started by: ranks 2, 3 ("));
+  EXPECT_THAT(outcome.out, HasSubstr("\n  collateral: ranks 0, 1\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("\n  ranks 2, 3 raise; the others then wait for what never comes\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("for ranks 2, 3 (raised RuntimeError): never issued there"));
 }
 
 }  // namespace

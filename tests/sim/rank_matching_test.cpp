@@ -1,7 +1,7 @@
 // Ranks that differ: where they part, what they disagree on, who waits for whom, whose data is whose.
 //
-// What real releases did is in scenarios/rank-divergence, held against gloo by zero3sim verify; the mixed shards were read
-// on v0.15.2 with layers filled with 1, 2 and 3.
+// What real releases did is in scenarios/rank-divergence, held against gloo by zero3sim verify; the mixed shards were
+// read on v0.15.2 with layers filled with 1, 2 and 3.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

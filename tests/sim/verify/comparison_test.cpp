@@ -147,6 +147,44 @@ TEST_F(RealTrace, AgreesOnAHang) {
   EXPECT_EQ(compare(hangs({gather}), aborted).outcome, Outcome::kInconclusive);
 }
 
+// A CPU's launch of an old release does not come back before it is complete.
+TEST_F(RealTrace, AgreesOnAHangInTheLaunch) {
+  const TraceEvent gather{.event = "all-gather", .params = {"B.weight"}, .ds_ids = {1}};
+  const auto hangs = [&](const std::vector<TraceEvent>& events) {
+    RunTrace run = real;
+    last(run, 1) = {.text = "t:AC", .events = events};
+    run.by_rank[1].stop = TraceStop{TraceStop::Kind::kTimeout, 2, "not done"};
+    return run;
+  };
+  const TraceEvent reset{.event = "reset"};
+  EXPECT_EQ(compare(hangs({gather, reset}), hangs({gather})).outcome, Outcome::kAgrees);
+  EXPECT_EQ(compare(hangs({reset, gather}), hangs({reset})).outcome, Outcome::kDiffers) << "no launch before";
+}
+
+// Where ranks put other sizes into one collective, gloo kills one, which may not have told its last launch; the other
+// misses it, at once or later.
+TEST_F(RealTrace, AgreesWhereGlooKillsARankOfAnotherSize) {
+  const TraceEvent gather{.event = "all-gather", .params = {"B.weight"}, .ds_ids = {1}};
+  const TraceEvent wait{.event = "wait", .params = {"B.weight"}, .ds_ids = {1}};
+  RunTrace modelled = real;
+  for (const int rank : {0, 1}) {
+    last(modelled, rank) = {.text = "t:AC", .events = {gather, wait}};
+    modelled.by_rank[static_cast<size_t>(rank)].stop = TraceStop{TraceStop::Kind::kTimeout, 2, "waits", true};
+  }
+  RunTrace killed = modelled;
+  last(killed, 0).events.clear();
+  killed.by_rank[0].stop = TraceStop{TraceStop::Kind::kDied, 2, "killed by signal 6 (SIGABRT)"};
+  killed.by_rank[1].stop.reset();
+  last(killed, 1).failure = TraceFailure{"RuntimeError", "[gloo/pair.cc] Connection closed by peer", {}};
+  EXPECT_EQ(compare(modelled, killed).outcome, Outcome::kAgrees);
+  RunTrace otherwise = killed;
+  otherwise.by_rank[0].stop->text = "killed by signal 9 (SIGKILL)";
+  EXPECT_EQ(compare(modelled, otherwise).outcome, Outcome::kInconclusive);
+  RunTrace same_sizes = modelled;
+  for (RankTrace& rank : same_sizes.by_rank) rank.stop->sizes_differ = false;
+  EXPECT_EQ(compare(same_sizes, killed).outcome, Outcome::kInconclusive);
+}
+
 TEST_F(RealTrace, TellsNothingWhereItIsCutDiedOrRefused) {
   EXPECT_EQ(told([](RunTrace& run) {
               run.whole = false;
