@@ -38,6 +38,13 @@ std::string shape_mismatch(const Param& param, int partitioned_numel) {
          std::to_string(param.ds_shape.size() - 1);
 }
 
+// Not counting the regions within: those say where they stop themselves.
+bool says_where_it_stops(std::span<const Call> calls) {
+  return std::ranges::any_of(calls, [](const Call& call) {
+    return call.stops || (!call.is_region() && says_where_it_stops(call.children));
+  });
+}
+
 }  // namespace
 
 Raised ForwardPass::backward() {
@@ -130,7 +137,7 @@ Raised ForwardPass::recompute_reentrant(int index) {
   const bool outer_grad = grad_enabled_;
   grad_enabled_ = true;
   std::vector<Value> outputs;
-  Raised raised = call_module(call, Value{-1, input.requires_grad}, outputs);
+  Raised raised = call_checkpointed_part(call, Value{-1, input.requires_grad}, outputs);
   grad_enabled_ = outer_grad;
   if (raised) return raised;
   const Value inner = joined(outputs);
@@ -151,12 +158,15 @@ Raised ForwardPass::recompute_frame(int index) {
   frames_[static_cast<size_t>(index)].recomputed = true;
   const bool outer_grad = grad_enabled_;
   const int outer_saves = saves_left_;
+  const bool outer_mark = stops_at_mark_;
   grad_enabled_ = true;
-  saves_left_ = whole ? kCountsNothing : frame.saved;
+  stops_at_mark_ = !whole && says_where_it_stops(frame.call.children);
+  saves_left_ = whole || stops_at_mark_ ? kCountsNothing : frame.saved;
   std::vector<Value> outputs;
-  Raised raised = call_module(frame.call, frame.input, outputs);
+  Raised raised = call_checkpointed_part(frame.call, frame.input, outputs);
   grad_enabled_ = outer_grad;
   saves_left_ = outer_saves;
+  stops_at_mark_ = outer_mark;
   stopped_ = false;
   return whole ? from_saved_tensor_hook(std::move(raised)) : std::move(raised);
 }

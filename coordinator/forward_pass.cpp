@@ -31,6 +31,16 @@ Raised ForwardPass::call_in_turn(std::span<const Call> calls, Value& value) {
       if (Raised raised = read_weight(call.read)) return raised;
       continue;
     }
+    if (call.stops) {
+      stop_here(value);
+      if (stopped_) return nullptr;
+      continue;
+    }
+    if (call.is_region()) {
+      if (Raised raised = call_region(call, value)) return raised;
+      if (stopped_) return nullptr;
+      continue;
+    }
     results.clear();
     if (Raised raised = call_checkpointed(call, value, results)) return raised;
     if (stopped_) return nullptr;
@@ -50,20 +60,22 @@ Raised ForwardPass::call_checkpointed(const Call& call, Value input, std::vector
     grad_enabled_ = true;
     if (raised) return raised;
     for (Value& output : outputs) output = Value{-1, input.requires_grad};
-    if (!input.requires_grad) {
-      if (call.flow) outputs.assign(1, input);
-      return nullptr;
-    }
-    const int index = tape_.add({.kind = NodeKind::kCheckpoint,
-                                 .module = call.module,
-                                 .frame = static_cast<int>(reentrant_.size()),
-                                 .saves = true});
-    if (input.node >= 0) tape_.add_input(input.node);
-    reentrant_.emplace_back(call, input);
+    if (!input.requires_grad) return nullptr;
+    const int index = add_reentrant(call, input);
     for (Value& output : outputs) output.node = index;
     return nullptr;
   }
   return call_in_frame(call, input, outputs);
+}
+
+int ForwardPass::add_reentrant(const Call& call, Value input) {
+  const int index = tape_.add({.kind = NodeKind::kCheckpoint,
+                               .module = call.module,
+                               .frame = static_cast<int>(reentrant_.size()),
+                               .saves = true});
+  if (input.node >= 0) tape_.add_input(input.node);
+  reentrant_.emplace_back(call, input);
+  return index;
 }
 
 Raised ForwardPass::call_in_frame(const Call& call, Value input, std::vector<Value>& outputs) {
@@ -71,12 +83,15 @@ Raised ForwardPass::call_in_frame(const Call& call, Value input, std::vector<Val
   if (stopped_) return nullptr;
   const int outer_frame = frame_;
   const int outer_saves = saves_left_;
+  const bool outer_mark = stops_at_mark_;
   frame_ = static_cast<int>(frames_.size());
   saves_left_ = kCountsNothing;
+  stops_at_mark_ = false;
   frames_.push_back({.call = call, .input = input, .parent = outer_frame});
-  Raised raised = call_module(call, input, outputs);
+  Raised raised = call_checkpointed_part(call, input, outputs);
   frame_ = outer_frame;
   saves_left_ = outer_saves;
+  stops_at_mark_ = outer_mark;
   return raised;
 }
 

@@ -69,6 +69,10 @@ class ForwardPass {
   Raised accumulate(Param& param);
   Raised run_tape(int root);
   Raised call_in_frame(const Call& call, Value input, std::vector<Value>& outputs);
+  Raised call_checkpointed_part(const Call& call, Value input, std::vector<Value>& outputs);
+  int add_reentrant(const Call& call, Value input);
+  Raised call_region(const Call& call, Value& chain);
+  void stop_here(Value& chain);
   Value joined(const std::vector<Value>& values);
   void count_save();
 
@@ -85,9 +89,10 @@ class ForwardPass {
   Value loss_;
   bool grad_enabled_ = true;
   bool in_engine_ = false;
-  bool inside_no_grad_region_ = false;  // first pass of a recorded reentrant region, below its first call
+  bool inside_no_grad_region_ = false;  // first pass of a recorded reentrant region
   int frame_ = -1;                      // region being recorded
   int saves_left_ = kCountsNothing;     // of a recomputation: stops when it reaches 0
+  bool stops_at_mark_ = false;          // a recomputation whose region says where it stops
   bool stopped_ = false;
   int backward_depth_ = 0;
 };

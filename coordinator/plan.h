@@ -26,22 +26,40 @@ struct Tensors {
   bool operator==(const Tensors&) const = default;
 };
 
+// Tensors that require grad, where nothing is asked about backward.
+struct TensorCount {
+  int plain = 0;      // the value itself, or in tuples
+  int contained = 0;  // in lists and dicts
+
+  bool operator==(const TensorCount&) const = default;
+};
+
 // Where a call was recorded, its tensors stand for the guess that each call takes what the one before it returned.
 struct Flow {
   Tensors inputs = {.requiring_grad = 1, .reached = 1};
   Tensors outputs = {.requiring_grad = 1, .reached = 1};
+  // Of a call in a reentrant region, when that runs for the first time, without grad: what the region was given still
+  // requires grad, what is computed from it does not.
+  TensorCount first_inputs = {};
+  TensorCount first_outputs = {};
 
   bool operator==(const Flow&) const = default;
 };
 
+// Recorded forwards also have items without a module: a weight that the module around them reads; a checkpointed region
+// (`checkpointing` says how), which may be any part of the body of a module; the place in a region where its
+// recomputation stopped.
 struct Call {
-  Module* module = nullptr;  // null: no call, the module around it reads `read`, a weight that is not its own
+  Module* module = nullptr;
   std::vector<Call> children = {};  // what its forward calls after using its own weights
   Checkpointing checkpointing = Checkpointing::kNone;
   bool detach_input = false;      // its input requires no grad
   bool discard_output = false;    // nobody uses what it returns
   std::optional<Flow> flow = {};  // of a recorded call; then so of all calls of the forward
-  Param* read = nullptr;
+  Param* read = nullptr;          // a weight that is not the module's own
+  bool stops = false;
+
+  bool is_region() const { return module == nullptr && checkpointing != Checkpointing::kNone; }
 };
 
 }  // namespace zero3

@@ -23,11 +23,8 @@ Raised ForwardPass::call_recorded(const Call& call, Value chain, std::vector<Val
     if (computed.node >= 0) chain = computed;
   }
   if (stopped_) return nullptr;
-  const bool outer = inside_no_grad_region_;
-  if (call.checkpointing == Checkpointing::kReentrant && !grad_enabled_) inside_no_grad_region_ = true;
-  Raised raised = call_in_turn(call.children, chain);
-  inside_no_grad_region_ = outer;
-  if (raised || stopped_) return raised;
+  if (Raised raised = call_in_turn(call.children, chain)) return raised;
+  if (stopped_) return nullptr;
   chain.requires_grad = grad_enabled_ && flow.outputs.requiring_grad > 0;
   outputs.assign(1, chain);
   if (Raised raised_after = forward_hooks(call, outputs)) return raised_after;
@@ -36,15 +33,56 @@ Raised ForwardPass::call_recorded(const Call& call, Value chain, std::vector<Val
   return nullptr;
 }
 
+// A region as such: what it calls, in a frame or without grad.
+Raised ForwardPass::call_region(const Call& call, Value& chain) {
+  std::vector<Value> outputs;
+  if (!grad_enabled_) return call_in_turn(call.children, chain);
+  if (call.checkpointing != Checkpointing::kReentrant) {
+    Raised raised = call_in_frame(call, chain, outputs);
+    if (!raised && !stopped_) chain = outputs.front();
+    return raised;
+  }
+  Value inside{};
+  grad_enabled_ = false;
+  inside_no_grad_region_ = true;
+  Raised raised = call_in_turn(call.children, inside);
+  inside_no_grad_region_ = false;
+  grad_enabled_ = true;
+  if (raised) return raised;
+  const Tensors& made = call.flow->outputs;
+  if (made.reached + made.contained_reached > 0) chain = {add_reentrant(call, chain), true};
+  return nullptr;
+}
+
+// What a region runs, the first time and again.
+Raised ForwardPass::call_checkpointed_part(const Call& call, Value input, std::vector<Value>& outputs) {
+  if (!call.is_region()) return call_module(call, input, outputs);
+  if (Raised raised = call_in_turn(call.children, input)) return raised;
+  outputs.assign(1, input);
+  return nullptr;
+}
+
+// The last tensor that a region saves: the first that backward asks for, and there its recomputation stops.
+void ForwardPass::stop_here(Value& chain) {
+  if (stops_at_mark_) {
+    stopped_ = true;
+  } else if (grad_enabled_ && frame_ >= 0) {
+    const int index = tape_.add({.frame = frame_, .saves = true});
+    if (chain.node >= 0) tape_.add_input(chain.node);
+    chain = {index, true};
+  }
+}
+
 // The wrappers of one hook around the call's inputs (kPostBackward) or outputs (kPreBackward).
 Value ForwardPass::wrap_recorded(const Call& call, NodeKind kind, ParameterOffload* owner, Value chain) {
   Module& module = *call.module;
   const bool inputs = kind == NodeKind::kPostBackward;
   const Tensors& tensors = inputs ? call.flow->inputs : call.flow->outputs;
-  int wrapped = inside_no_grad_region_ ? 0 : tensors.requiring_grad;
+  const TensorCount& first = inputs ? call.flow->first_inputs : call.flow->first_outputs;
+  int wrapped = inside_no_grad_region_ ? first.plain : tensors.requiring_grad;
   int reached = grad_enabled_ ? tensors.reached : 0;
   if (runtime_.behaviour.wraps_containers) {
-    wrapped += inside_no_grad_region_ ? 0 : tensors.contained_requiring_grad;
+    wrapped += inside_no_grad_region_ ? first.contained : tensors.contained_requiring_grad;
     reached += grad_enabled_ ? tensors.contained_reached : 0;
   }
   ParameterOffload* maker = inputs ? module.post_bwd_fn_owner : module.pre_bwd_fn_owner;

@@ -27,8 +27,11 @@ struct ParamRef {
   bool operator==(const ParamRef&) const = default;
 };
 
-// One module call of a forward, by module index; or, with `read`, a weight that the module around it reads.
+// One module call of a forward, by module index. In recorded forwards also what has no module, kNoModule: with `read` a
+// weight that the module around it reads, with `checkpointing` a region, and where its recomputation stops.
 struct PlannedCall {
+  static constexpr int kNoModule = -1;
+
   int module = 0;
   std::vector<PlannedCall> children = {};
   Checkpointing checkpointing = Checkpointing::kNone;
@@ -36,7 +39,9 @@ struct PlannedCall {
   bool discard_output = false;
   std::optional<Flow> flow = {};
   std::optional<ParamRef> read = {};
+  bool stops = false;
 
+  bool is_region() const { return module == kNoModule && checkpointing != Checkpointing::kNone; }
   bool operator==(const PlannedCall&) const = default;
 };
 

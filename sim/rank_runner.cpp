@@ -55,12 +55,14 @@ std::vector<Call> RankRunner::calls(const std::vector<PlannedCall>& plan) {
       made.push_back({.read = model_.param(planned.read->module, planned.read->param)});
       continue;
     }
-    made.push_back({.module = &model_.module(planned.module),
-                    .children = calls(planned.children),
-                    .checkpointing = planned.checkpointing,
-                    .detach_input = planned.detach_input,
-                    .discard_output = planned.discard_output,
-                    .flow = planned.flow});
+    made.push_back(
+        {.module = planned.module == PlannedCall::kNoModule ? nullptr : &model_.module(planned.module),
+         .children = calls(planned.children),
+         .checkpointing = planned.checkpointing,
+         .detach_input = planned.detach_input,
+         .discard_output = planned.discard_output,
+         .flow = planned.flow,
+         .stops = planned.stops});
   }
   return made;
 }

@@ -2,7 +2,7 @@
 from typing import List, Optional
 
 from zero3probe.run import Run
-from zero3probe.run_file import BadRunFile, RunReader
+from zero3probe.run_reader import BadRunFile, RunReader
 
 
 class BadInput(Exception):

@@ -1,12 +1,13 @@
-"""python -m zero3probe merge: the run files that several ranks recorded, as one."""
+"""python -m zero3probe merge: the run files, or the traces, that several ranks recorded, as one."""
 import argparse
 import json
 import sys
 from typing import Any, Dict, List, Optional
 
-from zero3probe.run_file import dumps
+from zero3probe.run_writer import dumps
 
 BAD_INPUT = 2
+_TRACE = "zero3sim-trace"
 
 
 class CannotMerge(Exception):
@@ -14,14 +15,18 @@ class CannotMerge(Exception):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE.rankN", help="what every rank recorded")
-    parser.add_argument("-o", "--out", help="the run file to write (default: standard output)")
+    parser.add_argument("files", nargs="+", metavar="FILE.rankN", help="run files or traces, one of every rank")
+    parser.add_argument("-o", "--out", help="the file to write (default: standard output)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Writes the merged run; an exit code."""
     try:
-        lines = merged([_read(path) for path in args.files])
+        parts = [_read(path) for path in args.files]
+        traces = [part[0]["format"] == _TRACE for part in parts]
+        if any(traces) and not all(traces):
+            raise CannotMerge("run files and traces: merge each by themselves")
+        lines = merged_traces(parts) if all(traces) else merged(parts)
         if args.out is None:
             sys.stdout.write("".join(line + "\n" for line in lines))
         else:
@@ -43,18 +48,15 @@ def _read(path: str) -> List[Dict[str, Any]]:
             except ValueError:
                 if text.endswith("\n"):
                     raise CannotMerge("%s:%d: not JSON" % (path, number)) from None
-    if not items or items[0].get("format") != "zero3sim-run":
-        raise CannotMerge("%s: not a run file" % path)
+    if not items or not isinstance(items[0], dict) or items[0].get("format") not in ("zero3sim-run", _TRACE):
+        raise CannotMerge("%s: neither a run file nor a trace" % path)
     return items
 
 
 def merged(parts: List[List[Dict[str, Any]]]) -> List[str]:
     """One run: the ranks in order, plans numbered anew. Raises CannotMerge where ranks are missing."""
-    by_rank = {_rank_of(part): part for part in parts}
-    header = dict(by_rank[min(by_rank)][0])
-    if sorted(by_rank) != list(range(header["ranks"])):
-        raise CannotMerge("there are %d ranks, and files of the ranks %s"
-                          % (header["ranks"], ", ".join(str(rank) for rank in sorted(by_rank))))
+    by_rank = _by_rank(parts)
+    header = by_rank[0][0]
     lines, plans = [dumps(header)], {}  # type: ignore[var-annotated]
     for rank in sorted(by_rank):
         if by_rank[rank][0]["modules"] != header["modules"]:
@@ -63,6 +65,28 @@ def merged(parts: List[List[Dict[str, Any]]]) -> List[str]:
     if all(part[-1].get("end") is True for part in parts):
         lines.append(dumps({"end": True}))
     return lines
+
+
+def merged_traces(parts: List[List[Dict[str, Any]]]) -> List[str]:
+    """One trace: the ranks in order. Without its end line where a rank's has none. Raises CannotMerge."""
+    by_rank = _by_rank(parts)
+    lines = [dumps(by_rank[0][0])]
+    for rank in sorted(by_rank):
+        if any(by_rank[rank][0].get(key) != by_rank[0][0].get(key) for key in ("scenario", "deepspeed")):
+            raise CannotMerge("rank %d traced another script or release than rank 0" % rank)
+        lines += [dumps(item) for item in by_rank[rank][1:] if item.get("event") != "end"]
+    if all(part[-1].get("event") == "end" for part in parts):
+        lines.append(dumps({"event": "end"}))
+    return lines
+
+
+def _by_rank(parts: List[List[Dict[str, Any]]]) -> Dict[int, List[Dict[str, Any]]]:
+    by_rank = {_rank_of(part): part for part in parts}
+    ranks = by_rank[min(by_rank)][0]["ranks"]
+    if sorted(by_rank) != list(range(ranks)):
+        raise CannotMerge("there are %d ranks, and files of the ranks %s"
+                          % (ranks, ", ".join(str(rank) for rank in sorted(by_rank))))
+    return by_rank
 
 
 def _rank_of(part: List[Dict[str, Any]]) -> int:

@@ -54,16 +54,24 @@ class Tensors(NamedTuple):
 
 @dataclass
 class Flow:
-    """The tensors of one recorded call."""
+    """The tensors of one recorded call.
+
+    `first_*`: of a call in a reentrant region, how many require grad when that runs first, without grad: alone
+    or in tuples, and in lists and dicts.
+    """
     inputs: Tensors = Tensors()
     outputs: Tensors = Tensors()
+    first_inputs: Tuple[int, int] = (0, 0)
+    first_outputs: Tuple[int, int] = (0, 0)
 
 
 @dataclass
 class Call:
-    """One module call of a forward, or, with `read`, a weight that the module around it reads.
+    """One module call of a forward.
 
-    `checkpoint` is None or one of CHECKPOINTS; `flow` belongs to recorded plans alone.
+    `checkpoint` is None or one of CHECKPOINTS. To recorded plans alone belong `flow` and what is no module call:
+    with `read`, a weight that the module around it reads; with `region`, one of CHECKPOINTS, what a checkpointed
+    region calls; with `stop`, the place where the recomputation of the region around it stops.
     """
     module: int = 0
     calls: List["Call"] = field(default_factory=list)
@@ -72,6 +80,8 @@ class Call:
     discard: bool = False
     flow: Optional[Flow] = None
     read: Optional[ParamRef] = None
+    region: Optional[str] = None
+    stop: bool = False
 
 
 @dataclass

@@ -1,9 +1,10 @@
 """python -m zero3probe run: scenarios and run files on the installed DeepSpeed, as traces."""
 import argparse
 import os
+from typing import List
 
 from zero3probe import inputs, session, trace
-from zero3probe.compat import Unavailable
+from zero3probe.run import Run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,24 +31,21 @@ def run(args: argparse.Namespace) -> int:
     except inputs.BadInput as error:
         session.say(str(error))
         return 2
+    return session.exit_code(lambda: _run_all(runs, args, stdout))
+
+
+def _run_all(runs: List[Run], args: argparse.Namespace, stdout: int) -> int:
     progress = os.isatty(session.stderr())
-    try:
-        out = trace.Output(args.out, stdout)
+    out = trace.Output(args.out, stdout)
+    if progress:
+        session.say("importing DeepSpeed")
+    running = session.Session(args.timeout)
+    worst = 0
+    for number, item in enumerate(runs, 1):
         if progress:
-            session.say("importing DeepSpeed")
-        running = session.Session(args.timeout)
-        worst = 0
-        for number, item in enumerate(runs, 1):
-            if progress:
-                session.say("run %d of %d: %s" % (number, len(runs), item.name))
-            if item.partial:
-                session.say("%s was cut: what stands before the cut is run" % item.name)
-            worst = max(worst, running.run(item, out.write))
-        out.close()
-    except Unavailable as error:
-        session.say(str(error))
-        return 5
-    except trace.CannotWrite as error:
-        session.say(str(error))
-        return 2
+            session.say("run %d of %d: %s" % (number, len(runs), item.name))
+        if item.partial:
+            session.say("%s was cut: what stands before the cut is run" % item.name)
+        worst = max(worst, running.run(item, out.write))
+    out.close()
     return worst

@@ -3,9 +3,9 @@ import argparse
 import platform
 
 from zero3probe import session, trace
-from zero3probe.compat import Unavailable
+from zero3probe.compat import release_text
 from zero3probe.run_command import add_timeout
-from zero3probe.run_file import BadRunFile, RunReader
+from zero3probe.run_reader import BadRunFile, RunReader
 
 FORMAT = "zero3sim-probe"
 VERSION = 1
@@ -18,22 +18,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serves until stdin is closed."""
     stdout = session.keep_output()
-    try:
-        out = trace.Output(None, stdout)
-        running = session.Session(args.timeout)
-        installed = running.installed
-        out.write(trace.line({"format": FORMAT, "version": VERSION,
-                              "deepspeed": ".".join(str(part) for part in installed.release),
-                              "torch": installed.torch, "python": platform.python_version()}))
-        reader = RunReader(open(0, encoding="utf-8", errors="replace", closefd=False))
-        while _serve_one(running, reader, out):
-            pass
-    except Unavailable as error:
-        session.say(str(error))
-        return 5
-    except trace.CannotWrite as error:
-        session.say(str(error))
-        return 2
+    return session.exit_code(lambda: _serve(args.timeout, stdout))
+
+
+def _serve(timeout: float, stdout: int) -> int:
+    out = trace.Output(None, stdout)
+    running = session.Session(timeout)
+    out.write(trace.line({"format": FORMAT, "version": VERSION,
+                          "deepspeed": release_text(running.installed.release),
+                          "torch": running.installed.torch, "python": platform.python_version()}))
+    reader = RunReader(open(0, encoding="utf-8", errors="replace", closefd=False))
+    while _serve_one(running, reader, out):
+        pass
     return 0
 
 

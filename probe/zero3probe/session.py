@@ -4,6 +4,7 @@ import sys
 from typing import Callable, List
 
 from zero3probe import trace
+from zero3probe.compat import Unavailable, release_text
 from zero3probe.installed import Installed, import_deepspeed
 from zero3probe.run import Run
 
@@ -36,6 +37,18 @@ def keep_output() -> int:
     return stdout
 
 
+def exit_code(work: Callable[[], int]) -> int:
+    """What `work` returns; where DeepSpeed is not to be had or its output cannot be written, says so."""
+    try:
+        return work()
+    except Unavailable as error:
+        say(str(error))
+        return 5
+    except trace.CannotWrite as error:
+        say(str(error))
+        return 2
+
+
 class Session:
     """The installed DeepSpeed, ready to run. Raises compat.Unavailable."""
 
@@ -64,13 +77,14 @@ class Session:
         return outcome
 
     def header(self, name: str, ranks: int, seed: int) -> bytes:
-        return trace.header(name, ".".join(str(part) for part in self.installed.release), ranks, seed,
+        return trace.header(name, release_text(self.installed.release), ranks, seed,
                             self.installed.source(_command()))
 
     def _refusal(self, run: Run) -> str:
         if run.root_flows:
-            return ("a recorded run is its own script's: run that under this release with "
-                    "`python -m zero3probe record --trace`; zero3sim replay runs it on models")
+            return ("a recorded run needs its own script: run that on this release with `python -m zero3probe "
+                    "record --trace TRACE -- SCRIPT`, then `zero3sim verify --trace TRACE RUN`; `zero3sim replay` "
+                    "says what the model of each release does")
         if self.installed.on_gpu:
             import torch
             if torch.cuda.device_count() < run.ranks:

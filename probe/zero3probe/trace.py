@@ -3,7 +3,7 @@ import errno
 import os
 from typing import Any, Dict, Optional
 
-from zero3probe.run_file import dumps
+from zero3probe.run_writer import dumps
 
 FORMAT = "zero3sim-trace"
 VERSION = 1

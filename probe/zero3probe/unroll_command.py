@@ -4,7 +4,7 @@ import io
 import sys
 
 from zero3probe import inputs
-from zero3probe.run_file import write_run
+from zero3probe.run_writer import write_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

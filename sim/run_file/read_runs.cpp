@@ -86,7 +86,19 @@ class BodyReader {
     Flow flow;
     if (const JsonNode* tensors = fields.find("in")) flow.inputs = read_tensors(place, *tensors);
     if (const JsonNode* tensors = fields.find("out")) flow.outputs = read_tensors(place, *tensors);
+    if (const JsonNode* tensors = fields.find("first_in")) flow.first_inputs = read_count(place, *tensors);
+    if (const JsonNode* tensors = fields.find("first_out")) flow.first_outputs = read_count(place, *tensors);
     return flow;
+  }
+
+  static TensorCount read_count(const JsonPlace& place, const JsonNode& node) {
+    const std::span<const JsonNode> items = list_items(place, node, "the tensors of a first pass");
+    if (items.empty() || items.size() > 2)
+      place.fail(node.column, "the tensors of a first pass are 1 or 2 numbers");
+    const auto number = [&](size_t i) {
+      return static_cast<int>(whole_number(place, items[i], "a number of tensors", 0, kMaxTensors));
+    };
+    return {number(0), items.size() == 2 ? number(1) : 0};
   }
 
   static Tensors read_tensors(const JsonPlace& place, const JsonNode& node) {
@@ -146,27 +158,57 @@ class BodyReader {
               .children = read_calls(place, list_items(place, item.items[1], "the calls of a call")),
               .flow = usual};
     }
-    static constexpr auto kReadKeys = std::to_array<std::string_view>({"read"});
+    if (recorded_plan_) return read_recorded_call(place, item);
     static constexpr auto kKeys =
-        std::to_array<std::string_view>({"module", "calls", "checkpoint", "detach", "discard", "in", "out"});
-    if (item.find("read") != nullptr) {
-      const JsonFields reads(place, item, "a weight that is read", kReadKeys);
-      return {.read = param_ref(place, reads.needed("read"), model)};
-    }
-    const JsonFields fields(place, item, "a call", std::span(kKeys).first(recorded_plan_ ? 7 : 5));
+        std::to_array<std::string_view>({"module", "calls", "checkpoint", "detach", "discard"});
+    const JsonFields fields(place, item, "a call", kKeys);
     PlannedCall call{.module = module_index(place, fields.needed("module"), model),
                      .children = read_calls(place, fields.list_or_empty("calls")),
                      .detach_input = fields.boolean_or("detach", false),
                      .discard_output = fields.boolean_or("discard", false)};
-    if (recorded_plan_) call.flow = read_flow(place, fields);
-    if (fields.find("checkpoint") == nullptr) return call;
-    const auto word = std::ranges::find(kCheckpointWords, fields.text("checkpoint"), &CheckpointWord::word);
+    if (fields.find("checkpoint") != nullptr)
+      call.checkpointing = read_checkpointing(place, fields, "checkpoint");
+    return call;
+  }
+
+  // An object among the calls of a recorded plan.
+  PlannedCall read_recorded_call(const JsonPlace& place, const JsonNode& item) const {
+    static constexpr auto kReadKeys = std::to_array<std::string_view>({"read"});
+    static constexpr auto kRegionKeys = std::to_array<std::string_view>({"region", "calls", "out"});
+    static constexpr auto kStopKeys = std::to_array<std::string_view>({"stop"});
+    static constexpr auto kKeys =
+        std::to_array<std::string_view>({"module", "calls", "in", "out", "first_in", "first_out"});
+    const ModelSpec& model = run_.experiment.model;
+    if (item.find("read") != nullptr) {
+      const JsonFields reads(place, item, "a weight that is read", kReadKeys);
+      return {.module = PlannedCall::kNoModule, .read = param_ref(place, reads.needed("read"), model)};
+    }
+    if (const JsonNode* stop = item.find("stop")) {
+      const JsonFields fields(place, item, "a stop", kStopKeys);
+      if (!fields.boolean_or("stop", false)) place.fail(stop->column, "\"stop\" is true, or absent");
+      return {.module = PlannedCall::kNoModule, .stops = true};
+    }
+    if (item.find("region") != nullptr) {
+      const JsonFields fields(place, item, "a region", kRegionKeys);
+      return {.module = PlannedCall::kNoModule,
+              .children = read_calls(place, fields.list("calls")),
+              .checkpointing = read_checkpointing(place, fields, "region"),
+              .flow = read_flow(place, fields)};
+    }
+    const JsonFields fields(place, item, "a call of a recorded plan", kKeys);
+    return {.module = module_index(place, fields.needed("module"), model),
+            .children = read_calls(place, fields.list_or_empty("calls")),
+            .flow = read_flow(place, fields)};
+  }
+
+  static Checkpointing read_checkpointing(const JsonPlace& place, const JsonFields& fields,
+                                          std::string_view key) {
+    const auto word = std::ranges::find(kCheckpointWords, fields.text(key), &CheckpointWord::word);
     if (word == kCheckpointWords.end()) {
-      place.fail(fields.needed("checkpoint").column, "unknown checkpointing",
+      place.fail(fields.needed(key).column, "unknown checkpointing",
                  "reentrant, non-reentrant or whole-recompute");
     }
-    call.checkpointing = word->checkpointing;
-    return call;
+    return word->checkpointing;
   }
 
   static std::vector<std::string_view> keys_of(OpKind kind) {

@@ -96,18 +96,42 @@ void add_tensors(ordered_json& item, const char* key, const Tensors& tensors) {
   item[key].push_back(tensors.contained_reached);
 }
 
+void add_count(ordered_json& item, const char* key, const TensorCount& count) {
+  if (count == TensorCount{}) return;
+  item[key] = ordered_json::array({count.plain});
+  if (count.contained != 0) item[key].push_back(count.contained);
+}
+
 ordered_json item_of(const Flow& flow) {
   ordered_json item = ordered_json::object();
   add_tensors(item, "in", flow.inputs);
   add_tensors(item, "out", flow.outputs);
+  add_count(item, "first_in", flow.first_inputs);
+  add_count(item, "first_out", flow.first_outputs);
+  return item;
+}
+
+std::string_view checkpoint_word(Checkpointing checkpointing) {
+  const auto word = std::ranges::find(kCheckpointWords, checkpointing, &CheckpointWord::checkpointing);
+  return word != kCheckpointWords.end() ? word->word : "";
+}
+
+ordered_json item_of(const std::vector<PlannedCall>& calls);
+
+// What has no module: a read, a stop, a region.
+ordered_json item_without_module(const PlannedCall& call) {
+  if (call.read) return {{"read", ordered_json::array({call.read->module, call.read->param})}};
+  if (call.stops) return {{"stop", true}};
+  ordered_json item = {{"region", checkpoint_word(call.checkpointing)}, {"calls", item_of(call.children)}};
+  if (call.flow) item.update(item_of(*call.flow));
   return item;
 }
 
 ordered_json item_of(const std::vector<PlannedCall>& calls) {
   ordered_json items = ordered_json::array();
   for (const PlannedCall& call : calls) {
-    if (call.read) {
-      items.push_back({{"read", ordered_json::array({call.read->module, call.read->param})}});
+    if (call.module == PlannedCall::kNoModule) {
+      items.push_back(item_without_module(call));
       continue;
     }
     ordered_json inner = item_of(call.children);
@@ -124,9 +148,7 @@ ordered_json item_of(const std::vector<PlannedCall>& calls) {
     }
     ordered_json item = {{"module", call.module}};
     if (!inner.empty()) item["calls"] = std::move(inner);
-    for (const CheckpointWord& each : kCheckpointWords) {
-      if (each.checkpointing == call.checkpointing) item["checkpoint"] = each.word;
-    }
+    if (call.checkpointing != Checkpointing::kNone) item["checkpoint"] = checkpoint_word(call.checkpointing);
     if (call.detach_input) item["detach"] = true;
     if (call.discard_output) item["discard"] = true;
     item.update(tensors);

@@ -6,7 +6,9 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "probe"))
-from zero3probe.run_file import BadRunFile, Call, RunReader, read_runs, write_run  # noqa: E402
+from zero3probe.run import Call  # noqa: E402
+from zero3probe.run_reader import BadRunFile, RunReader, read_runs  # noqa: E402
+from zero3probe.run_writer import write_run  # noqa: E402
 
 HEADER = {"format": "zero3sim-run", "version": 1, "name": "n", "ranks": 2, "seed": 0,
           "input_requires_grad": True, "deepspeed_config": {"zero_optimization": {"stage": 3}},
@@ -51,6 +53,31 @@ class RunFile(unittest.TestCase):
         out = io.StringIO()
         write_run(runs[1], out)
         self.assertEqual(out.getvalue(), text_of(LINES))
+
+    def test_regions_of_recorded_plans_are_written_as_read(self):
+        calls = [1, {"read": [1, 0]},
+                 [2, [{"region": "non-reentrant", "calls": [[1, [{"stop": True}]]]},
+                      {"region": "reentrant", "calls": [{"module": 1, "in": [0, 0], "first_in": [1],
+                                                         "first_out": [0, 2]}], "out": [1, 0]}]]]
+        plan = {"plan": 0, "root": {}, "calls": calls}
+        lines = [HEADER, plan] + LINES[2:]
+        out = io.StringIO()
+        write_run(read(text_of(lines))[0], out)
+        self.assertEqual(out.getvalue(), text_of(lines))
+
+    def test_what_is_wrong_with_a_region_is_told(self):
+        def wrong(call, message, root=True):
+            plan = dict({"plan": 0, "calls": [call]}, **({"root": {}} if root else {}))
+            self.fails([HEADER, plan], "f:2: " + message)
+        wrong({"region": "often", "calls": []},
+              '"region" is one of reentrant, non-reentrant, whole-recompute, not often')
+        wrong({"region": "reentrant"}, 'a region has no "calls"')
+        wrong({"stop": False}, '"stop" is true, or absent')
+        wrong({"module": 1, "first_in": [1, 2, 3]},
+              "the tensors of a first pass are 1 or 2 whole numbers, not [1, 2, 3]")
+        wrong({"module": 1, "checkpoint": "reentrant"},
+              'a call of a recorded plan has the unknown key "checkpoint"')
+        wrong({"region": "reentrant", "calls": []}, 'a call has no "module"', root=False)
 
     def test_reads_every_form_of_call(self):
         run = read(text_of(LINES))[0]

@@ -20,7 +20,7 @@ except ImportError:
 
 import scenario_cases  # noqa: E402
 from zero3probe import inputs  # noqa: E402
-from zero3probe.run_file import write_run  # noqa: E402
+from zero3probe.run_writer import write_run  # noqa: E402
 
 ZERO3SIM = os.environ.get("ZERO3SIM", "build/bin/zero3sim")
 Settings = Tuple[Optional[int], Optional[int]]

@@ -110,6 +110,54 @@ TEST(RunFile, KeepsWhatOnlySomeModelsHave) {
               without_places(experiment));
 }
 
+// A recorded plan of module 1, whose body is a region.
+std::string recorded_run(const std::string& region) {
+  const std::string text = write_run(parse_short_form("f:A", {}), "x", 0);
+  const std::string plan = R"({"plan":0,"calls":[1]})";
+  const size_t at = text.find(plan);
+  EXPECT_NE(at, std::string::npos);
+  return text.substr(0, at) + R"({"plan":0,"root":{},"calls":[[1,[)" + region + "]]]}" +
+         text.substr(at + plan.size());
+}
+
+TEST(RunFile, HoldsTheRegionsOfRecordedPlans) {
+  for (const char* region :
+       {R"({"region":"non-reentrant","calls":[2,[3,[{"stop":true}]]]})",
+        R"({"region":"reentrant","calls":[{"module":2,"in":[0,0],"first_in":[1],"first_out":[0,2]},)"
+        R"({"read":[1,0]}],"out":[1,0]})",
+        R"({"region":"whole-recompute","calls":[{"region":"reentrant","calls":[2]}]},4)"}) {
+    const std::string text = recorded_run(region);
+    const std::vector<RecordedRun> runs = read_runs(text, "run");
+    ASSERT_EQ(runs.size(), 1) << region;
+    const std::vector<Op>& ops = runs[0].experiment.rank_programs[0][0].ops;
+    const auto forward = std::ranges::find(ops, OpKind::kForward, &Op::kind);
+    ASSERT_NE(forward, ops.end());
+    EXPECT_TRUE(forward->plan.at(0).children.at(0).is_region()) << region;
+    EXPECT_EQ(write_run(runs[0]), text);
+  }
+}
+
+TEST(RunFile, SaysWhatIsWrongWithARegion) {
+  const auto wrong = [](const std::string& region) {
+    try {
+      read_runs(recorded_run(region), "run");
+    } catch (const BadInput& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  EXPECT_NE(wrong(R"({"region":"often","calls":[]})").find("run:2:44: error: unknown checkpointing"),
+            std::string::npos)
+      << wrong(R"({"region":"often","calls":[]})");
+  for (const auto& [region, message] :
+       {std::pair{R"({"region":"reentrant"})", "calls"}, std::pair{R"({"stop":false})", "\"stop\" is true"},
+        std::pair{R"({"stop":1})", "stop"}, std::pair{R"({"module":2,"first_in":[]})", "1 or 2 numbers"},
+        std::pair{R"({"module":2,"checkpoint":"reentrant"})", "checkpoint"},
+        std::pair{R"({"region":"reentrant","calls":[],"module":1})", "module"}})
+    EXPECT_NE(wrong(region).find(message), std::string::npos) << region << wrong(region);
+  EXPECT_THROW(read_runs(R"({"region":"reentrant","calls":[]})", "run"), BadInput);
+}
+
 TEST(RunFile, HoldsRanksThatDoNothing) {
   const Experiment experiment = scenario_of("children: {a: ReLU}", "[{when: {rank: 1}, do: [train]}]");
   const std::string text = write_run(experiment, "x", 0);

@@ -10,10 +10,10 @@ from typing import Any, Dict, List, Optional
 
 from zero3probe import trace as trace_format
 from zero3probe.record.model import ModelMap, has_optimizer, header_run, settings_of
-from zero3probe.record.plans import Ends, Frame, Plans, has_region, reachable, unfilled_regions
+from zero3probe.record.plans import Ends, Frame, Part, Plans, Region, reachable
 from zero3probe.record.writer import Lines, say
 from zero3probe.run import Engine, Flow, Op, Raised
-from zero3probe.run_file import dumps, header_of, op_item, raised_item
+from zero3probe.run_writer import dumps, header_of, op_item, raised_item
 
 
 _TEXT_LENGTH = 20000  # of an error, characters
@@ -27,7 +27,6 @@ class Pending:
         self.text = text
         self.calls: List[Frame] = []
         self.root: Optional[Frame] = None
-        self.reached: Optional[set] = None
         self.raised: Optional[Raised] = None
 
 
@@ -39,8 +38,7 @@ class Recorder:
         self.model = ModelMap()
         self.engines: List[Any] = []
         self.rank, self.ranks = 0, 1
-        self.frames: List[Frame] = []  # the module calls that run, outermost first
-        self.region: Optional[str] = None  # a checkpointed region begins: the next module call is it
+        self.frames: List[Part] = []  # the module calls and regions that run, outermost first
         self.depth = 0  # operations within operations are DeepSpeed's own
         self.current: Optional["Pending"] = None  # the engine's forward that runs
         self.input_hook: Optional[Any] = None
@@ -132,8 +130,25 @@ class Recorder:
         node = getattr(loss, "grad_fn", None)
         for pending in reversed(self._pending):
             if pending.op.op == "forward":
-                pending.reached = reachable(node)
+                reached = reachable(node)
+                for frame in pending.calls:
+                    frame.settle(reached)
                 return
+
+    def leads_to_engine(self, loss: Any) -> bool:
+        """Whether a backward from there comes to what the engine's last forward returned."""
+        for pending in reversed(self._pending):
+            if pending.op.op == "forward":
+                nodes = reachable(getattr(loss, "grad_fn", None)) if pending.root is not None else set()
+                outputs = pending.root.outputs if pending.root is not None else Ends()
+                return any(node in nodes for node in outputs.plain + outputs.contained)
+        return False
+
+    def stop(self, why: str) -> None:
+        """Records nothing more, and says why: the run can be read up to here, as one that was cut."""
+        if not self._closed:
+            say("%s: recorded up to there" % why)
+            self.close(False, "")
 
     def set_training(self, engine: int, mode: bool) -> None:
         """engine.train(mode), or its model's. What changes nothing is left out."""
@@ -150,30 +165,35 @@ class Recorder:
 
     def enter(self, module: int) -> Frame:
         """A module of a recorded model is called; below a leaf module too, which other releases do not have."""
-        frame = Frame(module, self.region)
-        self.region = None
+        frame = Frame(module)
         if self.frames:
             self.frames[-1].calls.append(frame)
+        elif self.in_backward:
+            self.note("a backward calls modules again, and no checkpointed region was seen that does so: the run "
+                      "file lacks it, and replays differ in backward")
         self.frames.append(frame)
         return frame
 
-    def leave(self, frame: Frame) -> None:
-        """The call returned, or raised."""
-        while self.frames and self.frames.pop() is not frame:
-            pass
-        if self.in_backward and not self.frames:
-            self._fill_region(frame)
+    def enter_region(self, kind: str) -> Region:
+        """A checkpointed region begins in the module that runs."""
+        region = Region(self.frames[-1].module, kind)
+        self.frames[-1].calls.append(region)
+        self.frames.append(region)
+        return region
 
-    def _fill_region(self, frame: Frame) -> None:
-        for pending in reversed(self._pending):
-            for call in reversed(pending.calls):
-                for region in reversed(unfilled_regions(call)):
-                    if region.module == frame.module:
-                        region.take_recomputed(frame)
-                        return
-        if not any(has_region(call) for pending in self._pending for call in pending.calls):
-            self.note("a backward calls modules again, and no checkpointed region was seen that does so: the run "
-                      "file lacks it, and replays differ in backward")
+    def enter_again(self, region: Region) -> Region:
+        """It runs again, in backward: what it calls now is collected in what is returned."""
+        again = Region(region.module, region.kind)
+        self.frames.append(again)
+        return again
+
+    def leave(self, part: Part) -> None:
+        """The call returned, or raised."""
+        while self.frames and self.frames.pop() is not part:
+            pass
+
+    def in_region(self) -> bool:
+        return any(isinstance(part, Region) for part in self.frames)
 
     def read(self, owner: Any, param: Any) -> None:
         """A weight is read outside the module that owns it."""
@@ -244,12 +264,12 @@ class Recorder:
 
     def _plan_of(self, item: Pending) -> int:
         if item.op.direct or item.root is None:
-            return self._plans.number([frame.call(item.reached) for frame in item.calls], Flow())
-        root = item.root.call(item.reached)
+            return self._plans.number([frame.call() for frame in item.calls], Flow())
+        root = item.root.call()
         return self._plans.number(root.calls, root.flow or Flow())
 
-    def close(self, whole: bool) -> None:
-        """The script is over. `whole`: it ended by itself, and not with an exception."""
+    def close(self, whole: bool, cut: str = ", up to the exception") -> None:
+        """The script is over. `whole`: it ended by itself, and not with an exception; else `cut` says so."""
         if self._closed:
             return
         self._closed = True
@@ -257,7 +277,7 @@ class Recorder:
         for lines in (self._lines, self._trace):
             if lines is not None and whole:
                 lines.write('{"end":true}' if lines is self._lines else '{"event":"end"}')
-            elif lines is self._trace and lines is not None:
+            elif lines is self._trace and lines is not None and cut:  # whole, up to what was raised
                 lines.write('{"event":"end"}')
             if lines is not None:
                 lines.close()
@@ -266,7 +286,7 @@ class Recorder:
                 else "the engine was never used: nothing was recorded")
         elif not self._lines.failed:
             say("recorded %d operations in %s%s" % (self._statements, self._lines.path,
-                                                    "" if whole else ", up to the exception"))
+                                                    "" if whole else cut))
 
 
 def ends_of(value: Any, ends: Ends, is_tensor: Any, contained: bool = False) -> None:

@@ -3,11 +3,13 @@
 What is wrapped: the call of every module, train(), checkpointed regions, deepspeed.initialize through the
 engine's constructor (so names imported before and Hugging Face's Trainer are seen), its methods and contexts.
 """
+import contextlib
 import functools
 import sys
 from typing import Any, Callable
 
 from zero3probe.record.recorder import Recorder, ends_of
+from zero3probe.record.regions import bind, watch_regions
 from zero3probe.run import Op
 
 # Engine methods, with each release's own names, and the operation that each is.
@@ -36,7 +38,7 @@ def install(recorder: Recorder) -> None:
     """Wraps everything, in this process, until it ends. deepspeed is imported already."""
     from deepspeed.runtime.engine import DeepSpeedEngine
     _watch_modules(recorder)
-    _watch_regions(recorder)
+    watch_regions(recorder)
     _watch_forward(recorder, DeepSpeedEngine)
     for name, op in _METHODS.items():
         if name in DeepSpeedEngine.__dict__:
@@ -44,6 +46,21 @@ def install(recorder: Recorder) -> None:
     _watch_construction(recorder, DeepSpeedEngine)
     _watch_contexts(recorder)
     _watch_reads(recorder)
+    _watch_unwrap(recorder)
+    _watch_plain_backward(recorder)
+
+
+def _watch_plain_backward(recorder: Recorder) -> None:
+    """loss.backward() of the script's own, which some releases take for the engine's and others do not."""
+    import torch
+
+    def make(original):
+        def zero3probe_backward(self, *args, **kwargs):
+            if recorder.depth == 0 and recorder.leads_to_engine(self):
+                recorder.stop("loss.backward() without the engine cannot be recorded; engine.backward(loss) can")
+            return original(self, *args, **kwargs)
+        return zero3probe_backward
+    _replace(torch.Tensor, "backward", make)
 
 
 def _watch_modules(recorder: Recorder) -> None:
@@ -69,6 +86,7 @@ def _watch_modules(recorder: Recorder) -> None:
             ends_of(args, frame.inputs, is_tensor)
             result = call_module(self, *args, **kwargs)
             ends_of(result, frame.outputs, is_tensor)
+            frame.returned = True
             return result
         except BaseException as raised:
             error = raised
@@ -103,42 +121,6 @@ def input_hook(recorder: Recorder) -> Callable:
             frame.inputs.plain, frame.inputs.contained = [], []
             ends_of(args, frame.inputs, is_tensor)
     return zero3probe_inputs
-
-
-def _watch_regions(recorder: Recorder) -> None:
-    import torch.utils.checkpoint as home
-
-    def make(original):
-        def zero3probe_checkpoint(function, *args, **kwargs):
-            reentrant = kwargs.get("use_reentrant")
-            if reentrant is None:
-                reentrant = not hasattr(home, "_checkpoint_without_reentrant") or _default_reentrant(original)
-            kind = "reentrant" if reentrant else _non_reentrant(home)
-            if not recorder.frames or recorder.in_backward:
-                return original(function, *args, **kwargs)
-            first = []
-
-            def zero3probe_region(*inner, **named):
-                if not first and not recorder.in_backward:
-                    first.append(True)
-                    recorder.region = kind
-                try:
-                    return function(*inner, **named)
-                finally:
-                    recorder.region = None
-            return original(zero3probe_region, *args, **kwargs)
-        return zero3probe_checkpoint
-    _replace(home, "checkpoint", make)
-
-
-def _default_reentrant(checkpoint: Callable) -> bool:
-    import inspect
-    parameter = inspect.signature(checkpoint).parameters.get("use_reentrant")
-    return parameter is None or parameter.default is not False
-
-
-def _non_reentrant(home: Any) -> str:
-    return "non-reentrant" if hasattr(home, "set_checkpoint_early_stop") else "whole-recompute"
 
 
 def _watch_forward(recorder: Recorder, engine_class: Any) -> None:
@@ -211,13 +193,15 @@ def _watch_construction(recorder: Recorder, engine_class: Any) -> None:
             _hook_inputs(recorder)
         return zero3probe_init
     _replace(engine_class, "__init__", make)
+    known = []  # a class may be there under both modules
     for home in ("parameter_offload", "stage3"):
         module = sys.modules.get("deepspeed.runtime.zero." + home)
         for owner in _OWNERS_OF_HOOKS:
             made = getattr(module, owner, None)
             for name in ("_register_deepspeed_module", "_register_hooks_recursively"):
-                if made is not None and name in made.__dict__:
+                if made is not None and made not in known and name in made.__dict__:
                     _watch_registration(recorder, made, name)
+            known.append(made)
 
 
 def _hook_inputs(recorder: Recorder) -> None:
@@ -278,6 +262,33 @@ def _watch_contexts(recorder: Recorder) -> None:
         return zero3probe_exit
     _replace(gathered, "__enter__", make_enter)
     _replace(gathered, "__exit__", make_exit)
+
+
+def _watch_unwrap(recorder: Recorder) -> None:
+    """unwrap_model_for_generation gathers all and takes the hooks off until its end."""
+    original = getattr(sys.modules.get("deepspeed.runtime.zero.stage3"), "unwrap_model_for_generation", None)
+    if original is None:
+        return
+
+    @contextlib.contextmanager
+    def zero3probe_unwrap(engine):
+        number = recorder.engine_of(engine)
+        if number < 0 or recorder.depth > 0:
+            with original(engine) as model:
+                yield model
+            return
+        context = original(engine)
+        enter, leave = type(context).__enter__, type(context).__exit__
+        model = _run(recorder, recorder.begin(Op("unwrap", number)), enter, context, (), {})
+        raised = (None, None, None)
+        try:
+            yield model
+        except BaseException:
+            raised = sys.exc_info()
+        swallowed = _run(recorder, recorder.begin(Op("unwrap_exit", number)), leave, context, raised, {})
+        if raised[1] is not None and not swallowed:
+            raise raised[1]
+    bind(original, functools.update_wrapper(zero3probe_unwrap, original))
 
 
 def _gathered(recorder: Recorder, context: Any) -> list:

@@ -1,15 +1,13 @@
-"""The run file of docs/run-format.md: reading it, with the line of whatever is wrong, and writing it.
+"""Reads the run file of docs/run-format.md, with the line of whatever is wrong.
 
 Needs the standard library alone. A file that was cut is read up to the cut and marked `partial`.
 """
 import json
-from typing import Any, Callable, Dict, IO, Iterator, List, Optional
+from typing import Any, Callable, Dict, IO, Iterator, List, Optional, Tuple
 
 from zero3probe.run import (CHECKPOINTS, OPS, Call, Engine, External, Flow, Module, Op, Param, ParamRef,
                             Raised, Run, Statement, Tensors)
-
-FORMAT = "zero3sim-run"
-VERSION = 1
+from zero3probe.run_writer import FORMAT, VERSION
 
 
 class BadRunFile(ValueError):
@@ -251,41 +249,75 @@ def _read_flow(fields: "_Fields") -> Flow:
 
 
 def _read_tensors(item: Optional[List[Any]]) -> Tensors:
-    if item is None:
-        return Tensors()
-    if len(item) not in (2, 4) or not all(type(number) is int and number >= 0 for number in item):
-        raise _Wrong("the tensors of a call are 2 or 4 whole numbers, not %s" % json.dumps(item)[:40])
-    return Tensors(*item)
+    return Tensors() if item is None else Tensors(*_numbers(item, "a call", (2, 4)))
+
+
+def _read_count(item: Optional[List[Any]]) -> Tuple[int, int]:
+    plain, contained = (_numbers(item or [0], "a first pass", (1, 2)) + [0])[:2]
+    return plain, contained
+
+
+def _numbers(item: List[Any], what: str, sizes: Tuple[int, int]) -> List[int]:
+    if len(item) not in sizes or not all(type(number) is int and number >= 0 for number in item):
+        raise _Wrong("the tensors of %s are %d or %d whole numbers, not %s"
+                     % ((what,) + sizes + (json.dumps(item)[:40],)))
+    return item
 
 
 def _read_calls(items: List[Any], run: Run, recorded: bool) -> List[Call]:
+    return [_read_call(item, run, recorded) for item in items]
+
+
+def _read_call(item: Any, run: Run, recorded: bool) -> Call:
     modules = len(run.modules)
-    calls = []
-    for item in items:
-        if isinstance(item, dict) and "read" in item:
-            fields = _Fields(item, "a weight that is read")
-            calls.append(Call(read=_check_ref(run, _ref(fields.take("read", list)))))
-            fields.done()
-            continue
-        if isinstance(item, dict):
-            fields = _Fields(item, "a call")
-            call = Call(_index(fields.take("module", int), modules, "module"))
-            call.calls = _read_calls(fields.take("calls", list, []), run, recorded)
-            call.checkpoint = fields.take("checkpoint", str, None)
-            if call.checkpoint is not None and call.checkpoint not in CHECKPOINTS:
-                raise _Wrong("\"checkpoint\" is one of %s, not %s"
-                             % (", ".join(CHECKPOINTS), call.checkpoint))
-            call.detach = fields.take("detach", bool, False)
-            call.discard = fields.take("discard", bool, False)
-            call.flow = _read_flow(fields) if recorded else None
-            fields.done()
-        elif isinstance(item, list) and len(item) == 2 and isinstance(item[1], list):
-            call = Call(_index(item[0], modules, "module"), _read_calls(item[1], run, recorded),
-                        flow=Flow() if recorded else None)
-        else:
-            call = Call(_index(item, modules, "module"), flow=Flow() if recorded else None)
-        calls.append(call)
-    return calls
+    if isinstance(item, dict):
+        return _read_recorded_call(item, run) if recorded else _read_planned_call(item, run)
+    flow = Flow() if recorded else None
+    if isinstance(item, list) and len(item) == 2 and isinstance(item[1], list):
+        return Call(_index(item[0], modules, "module"), _read_calls(item[1], run, recorded), flow=flow)
+    return Call(_index(item, modules, "module"), flow=flow)
+
+
+def _read_planned_call(item: Dict[str, Any], run: Run) -> Call:
+    fields = _Fields(item, "a call")
+    call = Call(_index(fields.take("module", int), len(run.modules), "module"))
+    call.calls = _read_calls(fields.take("calls", list, []), run, False)
+    call.checkpoint = _checkpointing(fields.take("checkpoint", str, None), "checkpoint")
+    call.detach = fields.take("detach", bool, False)
+    call.discard = fields.take("discard", bool, False)
+    fields.done()
+    return call
+
+
+def _read_recorded_call(item: Dict[str, Any], run: Run) -> Call:
+    if "read" in item:
+        fields = _Fields(item, "a weight that is read")
+        call = Call(read=_check_ref(run, _ref(fields.take("read", list))))
+    elif "stop" in item:
+        fields = _Fields(item, "a stop")
+        call = Call(stop=fields.take("stop", bool))
+        if not call.stop:
+            raise _Wrong("\"stop\" is true, or absent")
+    elif "region" in item:
+        fields = _Fields(item, "a region")
+        call = Call(region=_checkpointing(fields.take("region", str), "region"),
+                    calls=_read_calls(fields.take("calls", list), run, True),
+                    flow=Flow(outputs=_read_tensors(fields.take("out", list, None))))
+    else:
+        fields = _Fields(item, "a call of a recorded plan")
+        call = Call(_index(fields.take("module", int), len(run.modules), "module"),
+                    _read_calls(fields.take("calls", list, []), run, True), flow=_read_flow(fields))
+        assert call.flow is not None
+        call.flow.first_inputs = _read_count(fields.take("first_in", list, None))
+        call.flow.first_outputs = _read_count(fields.take("first_out", list, None))
+    fields.done()
+    return call
+
+
+def _checkpointing(word: Optional[str], key: str) -> Optional[str]:
+    if word is not None and word not in CHECKPOINTS:
+        raise _Wrong("\"%s\" is one of %s, not %s" % (key, ", ".join(CHECKPOINTS), word))
+    return word
 
 
 def _read_op(run: Run, item: Any) -> Op:
@@ -329,139 +361,3 @@ def _index(value: Any, count: int, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < count:
         raise _Wrong("there is no %s %s; they are 0 to %d" % (what, json.dumps(value)[:40], count - 1))
     return value
-
-
-def dumps(item: Any) -> str:
-    """One line of a run or trace file: compact, UTF-8 as it is, no newline inside."""
-    return json.dumps(item, ensure_ascii=False, separators=(",", ":"))
-
-
-def write_run(run: Run, stream: IO[str]) -> None:
-    """Writes a run; one that is `partial` without its last line."""
-    stream.write(dumps(header_of(run)) + "\n")
-    known_plans = 0
-    for rank, program in enumerate(run.programs):
-        first = next(i for i, other in enumerate(run.programs) if other is program or other == program)
-        if first < rank:
-            stream.write(dumps({"rank": rank, "same_as": first}) + "\n")
-            continue
-        if not program:
-            stream.write(dumps({"rank": rank}) + "\n")
-        for statement in program:
-            for op in statement.ops:
-                while op.plan is not None and op.plan >= known_plans:
-                    calls = [call_item(call) for call in run.plans[known_plans]]
-                    stream.write(dumps(plan_item(known_plans, calls, run.root_flows.get(known_plans))) + "\n")
-                    known_plans += 1
-            stream.write(dumps({"rank": rank, "text": statement.text,
-                                "ops": [op_item(op) for op in statement.ops]}) + "\n")
-        for raised in run.raised.get(rank, ()):
-            stream.write(dumps(raised_item(rank, raised)) + "\n")
-    if not run.partial:
-        stream.write(dumps({"end": True}) + "\n")
-
-
-def plan_item(number: int, calls: List[Any], root: Optional[Flow]) -> Dict[str, Any]:
-    """The line of a plan; `calls` as call_item makes them, `root` of a recorded one."""
-    item: Dict[str, Any] = {"plan": number}
-    if root is not None:
-        item["root"] = _flow_item(root)
-    item["calls"] = calls
-    return item
-
-
-def raised_item(rank: int, raised: Raised) -> Dict[str, Any]:
-    """The line of what a recorded run raised."""
-    item = {"statement": raised.statement, "exception": raised.exception, "text": raised.text}
-    return {"rank": rank, "raised": dict(item, path=raised.path) if raised.path else item}
-
-
-def header_of(run: Run) -> Dict[str, Any]:
-    """The first line."""
-    header = {"format": FORMAT, "version": VERSION, "name": run.name, "ranks": run.ranks, "seed": run.seed,
-              "input_requires_grad": run.input_requires_grad, "deepspeed_config": run.deepspeed_config,
-              "engines": [{"root": engine.root, "optimizer": engine.optimizer} for engine in run.engines],
-              "modules": [_module_item(module) for module in run.modules]}
-    if run.recorded is not None:
-        header["recorded"] = run.recorded
-    return header
-
-
-def _module_item(module: Module) -> Dict[str, Any]:
-    item: Dict[str, Any] = {"name": module.name, "type": module.type}
-    if module.qualified_type:
-        item["class"] = module.qualified_type
-    if module.params:
-        item["params"] = [_param_item(param) for param in module.params]
-    if module.children:
-        item["children"] = [list(child) for child in module.children]
-    if module.externals:
-        item["externals"] = [_external_item(external) for external in module.externals]
-    if module.outputs != 1:
-        item["outputs"] = module.outputs
-    if module.leaf:
-        item["leaf"] = True
-    return item
-
-
-def _external_item(external: External) -> Dict[str, Any]:
-    item: Dict[str, Any] = {"param": list(external.param)}
-    if external.registered:
-        item["registered"] = True
-    return item
-
-
-def _param_item(param: Param) -> Dict[str, Any]:
-    if param.same_as is not None:
-        return {"name": param.name, "same_as": list(param.same_as)}
-    item: Dict[str, Any] = {"name": param.name, "shape": list(param.shape)}
-    if not param.requires_grad:
-        item["requires_grad"] = False
-    return item
-
-
-def _flow_item(flow: Optional[Flow]) -> Dict[str, Any]:
-    item: Dict[str, Any] = {}
-    for key, tensors in (("in", flow.inputs), ("out", flow.outputs)) if flow is not None else ():
-        if tensors != Tensors():
-            item[key] = list(tensors if any(tensors[2:]) else tensors[:2])
-    return item
-
-
-def call_item(call: Call) -> Any:
-    """A call of a plan's line."""
-    if call.read is not None:
-        return {"read": list(call.read)}
-    calls = [call_item(inner) for inner in call.calls]
-    flow = _flow_item(call.flow)
-    if call.checkpoint is None and not call.detach and not call.discard and not flow:
-        return [call.module, calls] if calls else call.module
-    item: Dict[str, Any] = {"module": call.module}
-    if calls:
-        item["calls"] = calls
-    if call.checkpoint is not None:
-        item["checkpoint"] = call.checkpoint
-    if call.detach:
-        item["detach"] = True
-    if call.discard:
-        item["discard"] = True
-    item.update(flow)
-    return item
-
-
-def op_item(op: Op) -> Dict[str, Any]:
-    """An op of a statement's line."""
-    item: Dict[str, Any] = {"op": op.op}
-    if op.engine:
-        item["engine"] = op.engine
-    if op.plan is not None:
-        item["plan"] = op.plan
-    for key, value, default in (("grad", op.grad, True), ("direct", op.direct, False),
-                                ("overflow", op.overflow, False)):
-        if value != default:
-            item[key] = value
-    if op.op == "gather":
-        item["params"] = [list(ref) for ref in op.params]
-        if op.modifier_rank is not None:
-            item["modifier_rank"] = op.modifier_rank
-    return item
