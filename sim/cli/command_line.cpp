@@ -196,21 +196,23 @@ void add_verify(CLI::App& app, VerifyArguments& arguments, Command& chosen) {
   program->check(kFilled)->excludes(files);
   add_short_form_settings(command, arguments.short_form);
   bind_to_program(command, program, {files});
-  command
-      ->add_option("--python", arguments.python, "The Python interpreter that has DeepSpeed and zero3probe")
-      ->required()
-      ->check(kFilled);
-  command->add_option("--ranks", arguments.ranks, "World sizes, with commas (default: the scenario's)")
-      ->delimiter(',')
-      ->check(CLI::Range(1, kMaxRanks));
+  CLI::Option* python = command->add_option("--python", arguments.python,
+                                            "The Python interpreter that has DeepSpeed and zero3probe");
+  python->check(kFilled);
+  CLI::Option* ranks =
+      command->add_option("--ranks", arguments.ranks, "World sizes, with commas (default: the scenario's)");
+  ranks->delimiter(',')->check(CLI::Range(1, kMaxRanks));
   CLI::Option* seed = command->add_option("--seed", arguments.seed,
                                           "Seed of the program's choices (default: the scenario's)");
   seed->check(kSeed);
-  command
-      ->add_option("--timeout", arguments.timeout_s,
-                   "Seconds after which a run of real DeepSpeed counts as hanging")
-      ->check(CLI::Range(0.1, 1e6))
-      ->capture_default_str();
+  CLI::Option* timeout = command->add_option("--timeout", arguments.timeout_s,
+                                             "Seconds after which a run of real DeepSpeed counts as hanging");
+  timeout->check(CLI::Range(0.1, 1e6))->capture_default_str();
+  CLI::Option* trace =
+      command->add_option("--trace", arguments.trace,
+                          "No Python: hold this trace of real DeepSpeed against the model of its release");
+  trace->check(kFilled);
+  for (CLI::Option* other : {python, program, ranks, seed, timeout}) trace->excludes(other);
   command->add_option("--junit", arguments.junit, "Write the results to this file, in JUnit's XML")
       ->check(kFilled);
   add_format_option(*command, arguments.format);

@@ -49,6 +49,7 @@ struct VerifyArguments {
       paths;  // scenario and run files, folders of scenarios; empty: the short form's program
   TryArguments short_form;
   std::string python;      // the interpreter that has DeepSpeed
+  std::string trace;       // what it left behind, instead of it; empty: none
   std::vector<int> ranks;  // empty: the scenario's own, 1 for the short form
   uint64_t seed = 0;
   bool seed_given = false;
@@ -92,6 +93,8 @@ Verdict run_scenarios(const RunArguments& arguments);
 Verdict try_program(const TryArguments& arguments);
 Verdict unroll(const UnrollArguments& arguments);
 Verdict verify_programs(const VerifyArguments& arguments);
+// With --trace; verify_programs() hands it on.
+Verdict verify_trace(const VerifyArguments& arguments);
 Verdict fuzz_programs(const FuzzArguments& arguments);
 Verdict list_scenarios(const std::vector<std::string>& paths);
 // Of all releases if `release` is empty.

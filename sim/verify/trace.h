@@ -65,6 +65,9 @@ struct RankTrace {
 struct RunTrace {
   std::string scenario;
   std::string deepspeed;  // as the trace has it: "0.15.2"
+  bool real = false;      // of real DeepSpeed, which tells what it ran on:
+  std::string torch = {};
+  std::string python = {};
   int ranks = 1;
   uint64_t seed = 0;
   std::string command = {};                 // of the source, words joined with blanks; "" for the model's

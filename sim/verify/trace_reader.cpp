@@ -48,7 +48,13 @@ RunTrace header_of(const json& line) {
   run.deepspeed = line.at("deepspeed");
   run.ranks = line.at("ranks");
   run.seed = line.at("seed");
-  if (line.contains("source")) run.command = joined_command(line.at("source"));
+  if (line.contains("source")) {
+    const json& source = line.at("source");
+    run.real = true;
+    run.torch = source.value("torch", "");
+    run.python = source.value("python", "");
+    run.command = joined_command(source);
+  }
   return run;
 }
 
