@@ -265,6 +265,45 @@ void add_fuzz(CLI::App& app, FuzzArguments& arguments, Command& chosen) {
   command->callback([&arguments, &chosen] { chosen = [&arguments] { return fuzz_programs(arguments); }; });
 }
 
+void add_races(CLI::App& app, RacesArguments& arguments, Command& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "races",
+      "Threads in the backward hook of one leaf module: every order of their steps (docs/leaf-races.md)");
+  CLI::Option* file = command->add_option("file", arguments.path, "A scenario file");
+  file->check(kFilled);
+  CLI::Option* program =
+      command->add_option("--program", arguments.short_form.program, "A program in the short form instead");
+  program->check(kFilled)->excludes(file);
+  add_short_form_settings(command, arguments.short_form);
+  bind_to_program(command, program, {file});
+  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(kFilled);
+  CLI::Option* ranks = command->add_option("--ranks", arguments.short_form.options.ranks,
+                                           "World size (default: the scenario's; else 1)");
+  ranks->check(CLI::Range(1, kMaxRanks));
+  command
+      ->add_option("--module", arguments.race.module,
+                   "The leaf module (default: the first that returns several tensors)")
+      ->check(kFilled);
+  CLI::Option* threads =
+      command->add_option("--threads", arguments.race.threads, "Threads that run its hook at the same time");
+  threads->check(CLI::Range(1, kMaxRaceThreads))->capture_default_str();
+  command->add_option("--params", arguments.race.params, "How many of its params are explored")
+      ->check(CLI::Range(1, kMaxRaceParams))
+      ->capture_default_str();
+  command->add_flag("--prefetched", arguments.race.prefetched,
+                    "Its params are in flight already: a prefetch has launched their all-gather");
+  command
+      ->add_option("--order", arguments.order,
+                   "This order alone: the thread of each step, as in 1,1,2 (default: every order)")
+      ->check(kFilled);
+  add_format_option(*command, arguments.format);
+  command->callback([&arguments, &chosen, ranks, threads] {
+    arguments.ranks_given = ranks->count() > 0;
+    arguments.race.threads_given = threads->count() > 0;
+    chosen = [&arguments] { return races(arguments); };
+  });
+}
+
 // Bad usage is bad input; asking for help is not.
 int report_usage(const CLI::App& app, const CLI::ParseError& error) {
   app.exit(error);
@@ -302,6 +341,8 @@ int run_command_line(int argc, char** argv) {
   VerifyArguments verified;
   add_verify(app, verified, chosen);
   add_fuzz(app, random, chosen);
+  RacesArguments raced;
+  add_races(app, raced, chosen);
   CLI::App* list = app.add_subcommand("list", "List scenarios with their titles and sources");
   list->add_option("paths", listed, "Files or folders")->capture_default_str();
   list->callback([&] { chosen = [&] { return list_scenarios(listed); }; });
@@ -313,7 +354,7 @@ int run_command_line(int argc, char** argv) {
     if (!chosen)
       throw BadInput(
           "no command",
-          "one of: run, try, replay, ids, unroll, verify, fuzz, list, releases; see zero3sim --help");
+          "one of: run, try, replay, ids, unroll, verify, fuzz, races, list, releases; see zero3sim --help");
     return exit_code(chosen());
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error);

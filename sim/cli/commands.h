@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/fuzz/fuzzer.h"
+#include "sim/leaf_race/leaf_race.h"
 #include "sim/short_form.h"
 #include "sim/verdict.h"
 
@@ -78,6 +79,18 @@ struct IdsArguments {
 };
 
 Verdict show_ids(const IdsArguments& arguments);
+
+struct RacesArguments {
+  std::string path;  // a scenario; empty: the short form's program
+  TryArguments short_form;
+  bool ranks_given = false;  // else the scenario's own
+  std::string deepspeed;     // empty: the newest release
+  RaceOptions race;
+  std::string order;  // the thread of each step, as in 1,1,2; empty: every order
+  Format format = Format::kText;
+};
+
+Verdict races(const RacesArguments& arguments);
 
 struct FuzzArguments {
   std::string python;  // empty: none, for `statistics`

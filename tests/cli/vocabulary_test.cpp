@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/failure.h"
+#include "sim/leaf_race/fetch_threads.h"
+#include "sim/leaf_race/interleavings.h"
 #include "sim/report/words.h"
 #include "sim/verdict.h"
 #include "tests/cli/shell.h"
@@ -48,6 +50,17 @@ TEST(Vocabulary, OfTraces) {
     if (reason.empty()) continue;  // an event without a decision
     EXPECT_THAT(document, HasSubstr(code_span(reason)));
   }
+}
+
+TEST(Vocabulary, OfRaces) {
+  const std::string document = read_file("docs/leaf-races.md");
+  for (const auto& word : all(sim::RaceFailure::kNotAvailable, [](auto kind) { return sim::name(kind); }))
+    EXPECT_THAT(document, HasSubstr(code_span(word)));
+  for (const auto& word : all(sim::RaceAction::kDone, [](auto kind) { return sim::name(kind); }))
+    EXPECT_THAT(document, HasSubstr(code_span(word)));
+  const sim::RaceEnd everything{{}, true, true, true, true, true, true};
+  std::istringstream words(everything.name());
+  for (std::string word; std::getline(words, word, '+');) EXPECT_THAT(document, HasSubstr(code_span(word)));
 }
 
 TEST(Vocabulary, OfVerdicts) {
@@ -97,6 +110,7 @@ TEST(Vocabulary, OfOptions) {
   expect_options_in("ids", read_file("docs/ids.md"), 5);
   expect_options_in("verify", read_file("docs/verify.md"), 15);
   expect_options_in("fuzz", read_file("docs/fidelity.md"), 9);
+  expect_options_in("races", read_file("docs/leaf-races.md"), 15);
   expect_options_in("unroll", short_form + read_file("docs/run-format.md"), 10);
 }
 
