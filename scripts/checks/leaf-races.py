@@ -23,7 +23,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 from zero3probe import compat
 from zero3probe.installed import Installed, import_deepspeed
 from zero3probe.run import Run
-from zero3probe.run_file import read_runs
+from zero3probe.run_reader import read_runs
 
 _MODEL = """zero3sim: 1
 model:
