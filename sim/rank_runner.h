@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "coordinator/engine.h"
@@ -19,6 +20,7 @@ class RankRunner {
   Raised run(const Statement& statement);
   // The first engine's model.parameters().
   std::span<Param* const> parameters() const { return engines_.front()->parameters(); }
+  std::span<const std::unique_ptr<Engine>> engines() const { return engines_; }
 
  private:
   Raised run_op(const Op& op);

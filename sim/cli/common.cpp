@@ -67,9 +67,10 @@ Verdict overall(const std::vector<RunReport>& reports) {
 }
 
 Ending ending_of(const SimulationResult& result, const std::vector<std::vector<std::string>>& statements,
-                 std::vector<std::string> printed) {
+                 const Shown& shown) {
   Ending ending;
-  ending.printed = std::move(printed);
+  ending.printed = shown.printed;
+  if (shown.silent_faults) ending.silent = kinds_of(*shown.silent_faults);
   if (!result.failed()) return ending;
   const RankFailure& failure = *result.ranks[static_cast<size_t>(result.first_failed_rank)].failure;
   ending.failure = failure.kind;

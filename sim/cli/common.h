@@ -25,9 +25,15 @@ std::string formatted(const std::vector<RunReport>& reports, Format format);
 // The verdict that decides over several.
 Verdict overall(const std::vector<RunReport>& reports);
 
-// How a simulated run ended. `statements`: by rank, the program's texts; `printed`: by rank 0.
+// What a run shows beside what it raises.
+struct Shown {
+  std::vector<std::string> printed;                       // by rank 0
+  std::optional<std::vector<SilentFault>> silent_faults;  // of all ranks; none: not known
+};
+
+// How a run ended. `statements`: by rank, the program's texts.
 Ending ending_of(const SimulationResult& result, const std::vector<std::vector<std::string>>& statements,
-                 std::vector<std::string> printed);
+                 const Shown& shown);
 
 // The options of a program in the short form that are not as usual, each with a blank before it, quoted for a shell;
 // but ranks and seed.

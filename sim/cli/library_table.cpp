@@ -14,20 +14,31 @@
 namespace zero3::sim::cli {
 namespace {
 
-// Keeps the lines that a rank prints.
-class PrintWatcher final : public RankWatcher {
+// Keeps what a rank shows; adds its silent faults when its run is over.
+class ShownWatcher final : public RankWatcher {
  public:
-  // Null: they are not kept. `lines` must outlive the run.
-  explicit PrintWatcher(std::vector<std::string>* lines) : lines_(lines) {}
+  // `shown` must outlive the watcher.
+  ShownWatcher(Shown& shown, int rank, const Settings& settings, bool gathers_singly)
+      : shown_(shown), rank_(rank), audit_(settings, gathers_singly) {}
+  ShownWatcher(const ShownWatcher&) = delete;
+  ShownWatcher& operator=(const ShownWatcher&) = delete;
+  ~ShownWatcher() override {
+    for (SilentFault& fault : audit_.faults()) shown_.silent_faults->push_back(std::move(fault));
+  }
 
   void on_event(const Event& event) override {
-    if (event.kind == EventKind::kPrint && lines_ != nullptr) lines_->emplace_back(event.text);
+    audit_.on_event(event);
+    if (event.kind == EventKind::kPrint && rank_ == 0) shown_.printed.emplace_back(event.text);
   }
-  void after_statement(const Statement& /*statement*/, const Failure* /*failure*/,
-                       const RankRunner& /*runner*/) override {}
+  void after_statement(const Statement& statement, const Failure* failure,
+                       const RankRunner& runner) override {
+    audit_.after_statement(statement, failure, runner);
+  }
 
  private:
-  std::vector<std::string>* lines_;
+  Shown& shown_;
+  int rank_;
+  Audit audit_;
 };
 
 std::vector<std::vector<std::string>> texts_of(const std::vector<Program>& programs) {
@@ -61,9 +72,8 @@ std::string count_of(size_t count, std::string_view one) {
 }  // namespace
 
 std::string difference_of(const Expectation& expected, const SimulationResult& result,
-                          const std::vector<std::vector<std::string>>& statements,
-                          std::vector<std::string> printed) {
-  std::string found = difference(expected, ending_of(result, statements, std::move(printed)));
+                          const std::vector<std::vector<std::string>>& statements, const Shown& shown) {
+  std::string found = difference(expected, ending_of(result, statements, shown));
   if (found.empty() && !expected.failure && !result.corruptions.empty())
     found = "expected completes, got wrong data without an error";
   return found;
@@ -74,7 +84,7 @@ LibraryRow judged(const Scenario& scenario, const std::vector<Release>& releases
   const Experiment experiment = scenario.experiment(ranks, seed);
   const std::vector<std::vector<std::string>> statements = texts_of(experiment.rank_programs);
   SimulationResult result;
-  std::vector<std::string> printed;
+  Shown shown;
   std::optional<size_t> changes_simulated;  // a release that changed nothing does what the one before it did
   Verdict worst = Verdict::kAsExpected;
   for (const Release& release : releases) {
@@ -85,14 +95,15 @@ LibraryRow judged(const Scenario& scenario, const std::vector<Release>& releases
     }
     check_release(scenario, experiment, release);
     if (const size_t changes = changes_until(release).size(); changes != changes_simulated) {
-      printed.clear();
-      const auto watch = [&printed](int rank) {
-        return std::make_unique<PrintWatcher>(rank == 0 ? &printed : nullptr);
+      shown = {.printed = {}, .silent_faults = std::vector<SilentFault>{}};
+      const bool singly = behaviour_of(release).coordinator == Coordinator::kPrefetch;
+      const auto watch = [&](int rank) {
+        return std::make_unique<ShownWatcher>(shown, rank, experiment.settings, singly);
       };
       result = simulate(experiment, {.release = release, .set_order_seed = seed, .watch = watch});
       changes_simulated = changes;
     }
-    const std::string difference = expected ? difference_of(*expected, result, statements, printed) : "";
+    const std::string difference = expected ? difference_of(*expected, result, statements, shown) : "";
     if (hangs(result) && (!expected || !difference.empty())) worst = worse(worst, Verdict::kHang);
     if (!difference.empty()) {
       add_difference(row, difference, release);

@@ -13,11 +13,13 @@
 namespace zero3::sim::cli {
 namespace {
 
-std::vector<std::string> printed_in(const RunReport& report) {
-  std::vector<std::string> lines;
+Shown shown_in(const RunReport& report) {
+  Shown shown{.printed = {}, .silent_faults = std::vector<SilentFault>{}};
   for (const RecordedEvent& event : report.recording_of(0).events)
-    if (event.kind == EventKind::kPrint) lines.push_back(event.text);
-  return lines;
+    if (event.kind == EventKind::kPrint) shown.printed.push_back(event.text);
+  for (const RankAudit& audit : report.audits)
+    shown.silent_faults->insert(shown.silent_faults->end(), audit.faults.begin(), audit.faults.end());
+  return shown;
 }
 
 void judge(RunReport& report, const Scenario& scenario) {
@@ -28,7 +30,7 @@ void judge(RunReport& report, const Scenario& scenario) {
     return;
   }
   report.expected = expected->failure ? std::string(name(*expected->failure)) : "to complete";
-  report.difference = difference_of(*expected, report.result, report.statements, printed_in(report));
+  report.difference = difference_of(*expected, report.result, report.statements, shown_in(report));
   report.verdict = report.difference.empty() ? Verdict::kAsExpected
                    : hangs                   ? Verdict::kHang
                                              : Verdict::kNotAsExpected;

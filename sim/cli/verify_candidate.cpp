@@ -32,12 +32,12 @@ std::string disagreement(const Candidate& candidate, const Verification& done, c
       statements.emplace_back();
       for (const Statement& statement : program) statements.back().push_back(statement.text);
     }
-    std::vector<std::string> printed;
+    Shown shown;
     for (const TraceStatement& statement : done.real.trace.by_rank.front().statements) {
       for (const TraceEvent& event : statement.events)
-        if (event.event == name(EventKind::kPrint)) printed.push_back(event.text);
+        if (event.event == name(EventKind::kPrint)) shown.printed.push_back(event.text);
     }
-    return difference(*expected, ending_of(done.model.result, statements, std::move(printed)));
+    return difference(*expected, ending_of(done.model.result, statements, shown));
   }
   for (const RankTrace& rank : done.real.trace.by_rank) {
     if (rank.failed() && !expected->failure)

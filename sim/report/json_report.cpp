@@ -5,6 +5,7 @@
 #include "sim/report/named_ids.h"
 #include "sim/report/ranks_report.h"
 #include "sim/report/run_report.h"
+#include "sim/report/silent_faults_report.h"
 #include "sim/report/story.h"
 
 namespace zero3::sim {
@@ -68,6 +69,8 @@ ordered_json to_json(const RunReport& report) {
     }
   }
   out["printed"] = printed;
+  out["silent_faults"] = silent_faults_json(report);
+  out["usage"] = usage_json(report);
   ordered_json otherwise = ordered_json::object();
   for (const auto& [kind, list] : report.releases.otherwise) otherwise[kind] = texts(list);
   out["releases"] = {{"alike", texts(report.releases.alike)},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <list>
+#include <memory>
 
 #include "sim/release_features.h"
 
@@ -24,12 +25,39 @@ AlikeReleases compare_releases(const ReleaseSweep& sweep, const RankFailure* own
   return alike;
 }
 
+// Tells two watchers of the same run.
+class Both final : public RankWatcher {
+ public:
+  Both(std::unique_ptr<RankWatcher> first, RankWatcher& second) : first_(std::move(first)), second_(second) {}
+
+  void on_event(const Event& event) override {
+    first_->on_event(event);
+    second_.on_event(event);
+  }
+  void after_statement(const Statement& statement, const Failure* failure,
+                       const RankRunner& runner) override {
+    first_->after_statement(statement, failure, runner);
+    second_.after_statement(statement, failure, runner);
+  }
+
+ private:
+  std::unique_ptr<RankWatcher> first_;
+  RankWatcher& second_;
+};
+
 }  // namespace
 
 const Recording& RunReport::recording_of(int rank) const {
   const int watched = result.ranks[static_cast<size_t>(rank)].like_rank;
   const auto found = std::ranges::find(recordings, watched, &Recording::rank);
   return found == recordings.end() ? recordings.front() : *found;
+}
+
+std::vector<Release> RunReport::failing_releases() const {
+  std::vector<Release> failing = releases.alike;
+  for (const auto& [kind, list] : releases.otherwise) failing.insert(failing.end(), list.begin(), list.end());
+  std::ranges::sort(failing);
+  return failing;
 }
 
 ReleaseSweep sweep_releases(const Experiment& experiment, uint64_t seed) {
@@ -67,14 +95,22 @@ RunReport make_report(const Experiment& experiment, const RunRequest& request, c
   report.seed = request.seed;
   report.reproduce = request.reproduce;
   const Behaviour behaviour = behaviour_of(request.release);
+  const bool gathers_singly = behaviour.coordinator == Coordinator::kPrefetch;
   std::list<Recording> recordings;
-  report.result = simulate(
-      experiment, {request.release, request.seed, [&](int rank) {
-                     recordings.push_back(
-                         {.rank = rank, .gathers_singly = behaviour.coordinator == Coordinator::kPrefetch});
-                     return std::make_unique<Recorder>(recordings.back(), behaviour);
-                   }});
+  std::list<Audit> audits;
+  report.result =
+      simulate(experiment, {request.release, request.seed, [&](int rank) {
+                              recordings.push_back({.rank = rank, .gathers_singly = gathers_singly});
+                              audits.emplace_back(experiment.settings, gathers_singly);
+                              return std::make_unique<Both>(
+                                  std::make_unique<Recorder>(recordings.back(), behaviour), audits.back());
+                            }});
   report.recordings.assign(recordings.begin(), recordings.end());
+  auto audit = audits.begin();
+  for (const Recording& recording : recordings) {
+    report.audits.push_back({recording.rank, audit->usage(), audit->faults()});
+    ++audit;
+  }
   for (const Program& program : experiment.rank_programs) {
     auto& texts = report.statements.emplace_back();
     for (const Statement& statement : program) texts.push_back(statement.text);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coordinator/release.h"
+#include "sim/audit/audit.h"
 #include "sim/parting.h"
 #include "sim/report/recording.h"
 #include "sim/simulate.h"
@@ -36,6 +37,13 @@ struct AlikeReleases {
   std::vector<Release> lacking;                           // releases without something that the program uses
 };
 
+// What one rank moved and held, and what went wrong though nothing was raised.
+struct RankAudit {
+  int rank = 0;
+  Usage usage;
+  std::vector<SilentFault> faults;
+};
+
 struct RunReport {
   std::string scenario;  // a scenario's name, or the short form's program
   std::string title;
@@ -47,6 +55,7 @@ struct RunReport {
   std::string difference;  // how the run differs from it; "" if it does not
   SimulationResult result;
   std::vector<Recording> recordings;                 // of one rank of each kind
+  std::vector<RankAudit> audits;                     // of the same ranks
   std::vector<std::vector<std::string>> statements;  // by rank: the program's texts
   AlikeReleases releases;
   std::optional<Parting> parting;  // none: all ranks have the same program
@@ -56,6 +65,8 @@ struct RunReport {
     return result.failed() ? &*result.ranks[static_cast<size_t>(result.first_failed_rank)].failure : nullptr;
   }
   const Recording& recording_of(int rank) const;
+  // The releases on which the same program fails, oldest first.
+  std::vector<Release> failing_releases() const;
 };
 
 struct RunRequest {

@@ -5,6 +5,7 @@
 #include "sim/report/named_ids.h"
 #include "sim/report/ranks_report.h"
 #include "sim/report/run_report.h"
+#include "sim/report/silent_faults_report.h"
 #include "sim/report/story.h"
 #include "sim/report/words.h"
 
@@ -117,6 +118,7 @@ std::string text_report(const RunReport& report) {
   }
   add_other_ranks(out, report);
   out += ranks_text(report);
+  out += silent_faults_text(report);
   add_releases(out, report);
   out += fmt::format("  reproduce: {}\n", report.reproduce);
   return out;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/audit/audit.h"
 #include "sim/release_selection.h"
 
 namespace zero3::sim {
@@ -42,8 +43,9 @@ class ExpectationReader {
       : file_(file), node_(node), ranks_(ranks) {}
 
   Expectation read() {
-    static constexpr auto kKeys = std::to_array<std::string_view>(
-        {"deepspeed", "outcome", "failure", "prints", "params", "status", "text", "at", "step", "rank"});
+    static constexpr auto kKeys =
+        std::to_array<std::string_view>({"deepspeed", "outcome", "failure", "prints", "silent", "params",
+                                         "status", "text", "at", "step", "rank"});
     file_.check_keys(file_.map(node_, "an expectation", "for example {deepspeed: all, outcome: completes}"),
                      kKeys, "an expectation");
     const YamlNode* releases = node_.find("deepspeed");
@@ -51,6 +53,7 @@ class ExpectationReader {
       file_.fail(node_.place, "an expectation needs deepspeed", std::string(kRangeForm));
     Expectation expected{ReleaseRange::parse(file_, *releases), node_.place, read_kind()};
     if (const YamlNode* prints = node_.find("prints")) expected.prints = read_prints(*prints);
+    if (const YamlNode* silent = node_.find("silent")) expected.silent = read_silent(*silent);
     if (!expected.failure) return expected;
     if (const YamlNode* params = node_.find("params")) {
       for (const YamlNode& param : file_.list(*params, "params", "for example [fc2.weight]").items) {
@@ -85,6 +88,21 @@ class ExpectationReader {
     return lines;
   }
 
+  std::vector<std::string> read_silent(const YamlNode& node) const {
+    const std::vector<std::string> known = silent_fault_names();
+    std::vector<std::string> kinds;
+    for (const YamlNode& item :
+         file_.list(node, "silent", "kinds of silent faults, for example [stale-weights]; [] for none")
+             .items) {
+      const std::string& kind = file_.text(item, "a kind of silent fault");
+      if (std::ranges::find(known, kind) == known.end())
+        file_.fail(item.place, fmt::format("unknown silent fault '{}'", kind), suggestion(kind, known));
+      kinds.push_back(kind);
+    }
+    std::ranges::sort(kinds);
+    return kinds;
+  }
+
   // None: completes.
   std::optional<FailureKind> read_kind() const {
     const YamlNode* outcome = node_.find("outcome");
@@ -99,7 +117,8 @@ class ExpectationReader {
                    "the one there is: completes");
       }
       for (const YamlKey& key : node_.keys) {
-        if (key.text != "deepspeed" && key.text != "outcome" && key.text != "prints") {
+        if (key.text != "deepspeed" && key.text != "outcome" && key.text != "prints" &&
+            key.text != "silent") {
           file_.fail(key.place,
                      fmt::format("'{}' says something of a failure, and none is expected", key.text));
         }
@@ -142,6 +161,10 @@ std::string difference(const Expectation& expected, const Ending& ending) {
   }
   if (expected.prints && ending.printed && *expected.prints != *ending.printed) {
     return fmt::format("expected it to print {}, got {}", joined(*expected.prints), joined(*ending.printed));
+  }
+  if (expected.silent && ending.silent && *expected.silent != *ending.silent) {
+    return fmt::format("expected the silent faults {}, got {}", joined(*expected.silent),
+                       joined(*ending.silent));
   }
   if (!expected.failure) return "";
   std::vector<std::string> params;

@@ -40,6 +40,8 @@ struct Ending {
   std::string statement_text;
   std::vector<NamedParam> params;                        // those that the text names
   std::optional<std::vector<std::string>> printed = {};  // by rank 0; none: not known
+  std::optional<std::vector<std::string>> silent =
+      {};  // kinds of silent faults on any rank, sorted; none: not known
 };
 
 struct Expectation {
@@ -47,6 +49,7 @@ struct Expectation {
   Place place;
   std::optional<FailureKind> failure;                   // none: completes
   std::optional<std::vector<std::string>> prints = {};  // all that rank 0 prints, in its order
+  std::optional<std::vector<std::string>> silent = {};  // all kinds of silent faults, sorted
   // Of a failure. Each is checked only if it is given.
   std::vector<std::string> params = {};        // all that the failure names, in its order
   std::optional<ZeroParamStatus> status = {};  // of each of them
