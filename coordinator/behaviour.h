@@ -15,6 +15,7 @@ enum class Coordinator { kPrefetch, kPartitionedParameter };  // v1 (stage3.py t
 enum class RegistryHome { kCoordinator, kModule, kModulePerMode };
 enum class ForwardStartReset { kNone, kAfterRootPreHook, kBeforeRootPreHook };
 enum class OnInflight { kIgnore, kRaise, kClean, kWaitAndRelease };
+enum class InvalidationLine { kNone, kDebugLog, kPrinted, kPrintedIfAsked };
 enum class InitialMode { kRecordOnce, kRecord, kInvalid };
 enum class ParamTrace { kAtPreHook, kAtPostForward, kAtReset };
 enum class TraceOverrun { kTracingError, kIndexError, kInvalidate };
@@ -37,8 +38,7 @@ struct Behaviour {
   bool mismatch_invalidates = false;
   bool invalidation_cleans_inflight = false;
   bool invalidation_clears_step_deque = false;
-  bool invalidation_message = false;  // the release has the message at all
-  bool invalidation_printed = false;  // and prints it on rank 0 without being asked
+  InvalidationLine invalidation_line = InvalidationLine::kNone;  // on rank 0; a debug log is not shown
   TraceOverrun trace_overrun = TraceOverrun::kIndexError;
   ParamTrace param_trace = ParamTrace::kAtReset;
   bool hook_registration_invalidates = false;
@@ -85,8 +85,9 @@ struct Behaviour {
   FreeActive free_active = FreeActive::kUnchecked;
 
   bool overflow_checked_in_fp16_only = false;  // else in every precision
-  bool overflow_read_from_buffer = false;      // of all gradients at the step, not from each as it arrives
-  bool invalid_norm_is_overflow = false;       // of the gradients together, in every precision
+  bool empty_params_are_optimized = true;  // params without elements, as any other that requires a gradient
+  bool overflow_read_from_buffer = false;  // of all gradients at the step, not from each as it arrives
+  bool invalid_norm_is_overflow = false;   // of the gradients together, in every precision
 
   // Save, gather
   bool has_save_16bit = false;
@@ -116,7 +117,6 @@ struct Behaviour {
   bool has_offload_states = false;
 
   // Ranks
-  int rank_checks = 0;              // int-list broadcasts at a reset that finalises a trace
   bool rank_checks_always = false;  // all three at every incomplete reset, not only the finalising one
   bool rank_check_lengths = false;
   // The engine's clone of the world group, in which collectives keep a sequence of their own, carries:

@@ -28,6 +28,8 @@ class Communicator {
   virtual ~Communicator() = default;
 
   virtual int rank() const = 0;
+  // The same, where what happens next depends on it: ranks of one program part there.
+  virtual int parting_rank() const { return rank(); }
   virtual int world_size() const = 0;
 
   // Launches one collective over the shards of `params`, in this order. Does not block.

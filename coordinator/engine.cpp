@@ -11,11 +11,6 @@ constexpr const char* kOffloadClass = "DeepSpeedZeRoOffload";
 constexpr const char* kEngineClass = "DeepSpeedEngine";
 constexpr const char* kLossMustBeScalar =
     "loss must be a scalar tensor. If you need to pass output gradients, backward() of output tensors";
-constexpr const char* kStage3Class = "DeepSpeedZeroOptimizer_Stage3";
-
-Raised list_index_out_of_range() {
-  return raise(FailureKind::kIndexError, "IndexError", "list index out of range");
-}
 
 std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
@@ -97,63 +92,6 @@ Raised Engine::backward_without_optimizer() {
                  "backward");
 }
 
-// The optimizer's hooks on gradients.
-void Engine::watch_gradients() {
-  forward_pass_.set_on_gradient([this](Param&) { return on_gradient(); });
-  offload_.register_leaf_hooks();
-}
-
-// reduce_ready_partitions_and_remove_grads: the gradient goes into the bucket, whose buffer may be offloaded.
-Raised Engine::on_gradient() {
-  const bool no_buffer = !options_.with_optimizer && runtime_.behaviour.gradient_buffer_needs_optimizer;
-  if (!states_offloaded_ && !no_buffer) return nullptr;
-  Raised raised =
-      states_offloaded_
-          ? no_attribute("NoneType", "narrow")
-          : no_attribute(kStage3Class, std::string("_") + kStage3Class + "__ipg_bucket_flat_buffer");
-  raised = through(std::move(raised), "__add_grad_to_ipg_bucket");
-  raised = through(std::move(raised), "reduce_independent_p_g_buckets_and_remove_grads");
-  return through(std::move(raised), "reduce_ready_partitions_and_remove_grads");
-}
-
-Raised Engine::reduce_gradients() {
-  averaged_gradients_ = Averaged::kThere;
-  buffer_overflowed_ = false;
-  if (forward_pass_.gradients().empty()) {
-    const bool v1 = runtime_.behaviour.coordinator == Coordinator::kPrefetch;
-    if (!v1 || !runtime_.behaviour.contiguous_gradients) return nullptr;
-    Raised raised = through(through(list_index_out_of_range(), "average_tensor"), "reduce_ipg_grads");
-    raised = through(std::move(raised), "independent_gradient_partition_epilogue");
-    return through(std::move(raised), "overlapping_partition_gradients_reduce_epilogue");
-  }
-  if (runtime_.behaviour.coordinator == Coordinator::kPartitionedParameter) {
-    if (Raised raised = check_gradient_bucket()) {
-      raised = through(through(std::move(raised), "__reduce_and_partition_ipg_grads"),
-                       "independent_gradient_partition_epilogue");
-      return through(std::move(raised), "overlapping_partition_gradients_reduce_epilogue");
-    }
-  }
-  return runtime_.communicator.reduce_scatter(forward_pass_.gradients());
-}
-
-// Every gradient has its param's size, and no param is there twice: a param used inside and outside a region that a
-// reentrant checkpoint runs backward on its own would be. The bucket is taken to be large enough for all.
-Raised Engine::check_gradient_bucket() const {
-  std::vector<Param*> reduced = forward_pass_.gradients();
-  const std::vector<Param*>& empty = forward_pass_.empty_gradients();
-  for (Param* param : reduced) {
-    if (param->ds_numel == 0 || std::ranges::find(empty, param) == empty.end()) continue;
-    return raise(FailureKind::kEmptyWeight, "RuntimeError",
-                 "0 != " + std::to_string(param->ds_numel) +
-                     " Cannot reduce scatter gradients whose size is not same as the params",
-                 {param});
-  }
-  std::ranges::sort(reduced, {}, &Param::ds_id);
-  const auto twice = std::ranges::adjacent_find(reduced);
-  return twice == reduced.end() ? nullptr
-                                : raise(FailureKind::kGradientTwice, "AssertionError", "", {*twice});
-}
-
 Raised Engine::step(bool overflow) {
   const int cycle = runtime_.settings.gradient_accumulation_steps;
   const bool boundary = (micro_steps_ + 1) % cycle == 0;
@@ -197,7 +135,7 @@ Raised Engine::optimizer_step(bool overflow) {
       return through(through(std::move(raised), "get_grad_norm_direct"), "_get_norm_groups");
   }
   averaged_gradients_ = Averaged::kNone;
-  if (overflow && (looks_for_overflow || behaviour.invalid_norm_is_overflow)) {
+  if (overflow && gradients_have_elements_ && (looks_for_overflow || behaviour.invalid_norm_is_overflow)) {
     averaged_gradients_ = Averaged::kAbsent;
     buffer_overflowed_ = true;
     return nullptr;
@@ -206,6 +144,7 @@ Raised Engine::optimizer_step(bool overflow) {
     return through(through(list_index_out_of_range(), "_prepare_fp32_grad_for_sub_group"),
                    "_prepare_sub_group");
   }
+  ++optimizer_steps_;
   return through(gather_persistent(), "_post_step");
 }
 

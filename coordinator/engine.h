@@ -58,6 +58,8 @@ class Engine {
   Raised register_hooks_again();
 
   std::span<Param* const> parameters() const { return offload_.parameters(); }
+  // Updates that the optimizer has made.
+  int64_t optimizer_steps() const { return optimizer_steps_; }
 
  private:
   struct GatherContext {
@@ -79,6 +81,7 @@ class Engine {
   Raised load_module_state_dict();
   void compare_shapes(const Module& module, const std::string& prefix, std::string& mismatches) const;
   Raised reduce_gradients();
+  Raised partition_gradients() const;
   Raised optimizer_step(bool overflow);
   Raised checkpoint_prologue();
   Raised checkpoint_epilogue();
@@ -95,10 +98,12 @@ class Engine {
   ForwardPass forward_pass_;
   std::vector<GatherContext> contexts_;
   int micro_steps_ = 0;
+  int64_t optimizer_steps_ = 0;
   bool states_offloaded_ = false;
   // averaged_gradients[0]: set by every backward, used up by a step, absent at first and once offloaded.
   enum class Averaged { kAbsent, kNone, kThere };
   Averaged averaged_gradients_ = Averaged::kAbsent;
+  bool gradients_have_elements_ = false;  // those of the last backward
   // The flat buffer of gradients still has the values that overflowed: until the next backward.
   bool buffer_overflowed_ = false;
 };

@@ -66,6 +66,10 @@ inline Raised raise(FailureKind kind, std::string exception, std::string text,
       Failure{kind, std::move(exception), std::move(text), {}, std::move(params)});
 }
 
+inline Raised list_index_out_of_range() {
+  return raise(FailureKind::kIndexError, "IndexError", "list index out of range");
+}
+
 // Adds the function that a failure passed through on its way up; hands the failure on.
 inline Raised through(Raised raised, std::string_view function) {
   if (raised) raised->add_outer(function);

@@ -60,6 +60,8 @@ class ForwardPass {
   Raised run_post_backward(const Node& node);
   Raised recompute_reentrant(int index);
   Raised recompute_frame(int index);
+  // Whether the optimizer has it, and so a hook on its gradient.
+  bool is_optimized(const Param& param) const;
   bool reduced_with_leaf(const Param& param) const;
   bool has_full_backward_hook(const Module& module) const;
   Value wrap_leaf(NodeKind kind, Module& module, Value value);

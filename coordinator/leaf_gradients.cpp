@@ -20,8 +20,12 @@ bool contains(const std::vector<Param*>& params, const Param* param) {
 
 }  // namespace
 
+bool ForwardPass::is_optimized(const Param& param) const {
+  return param.ds_numel > 0 || runtime_.behaviour.empty_params_are_optimized;
+}
+
 bool ForwardPass::reduced_with_leaf(const Param& param) const {
-  return on_gradient_ && param.ds_z3_leaf_module != nullptr &&
+  return on_gradient_ && is_optimized(param) && param.ds_z3_leaf_module != nullptr &&
          runtime_.behaviour.leaf_reduction != LeafReduction::kPerParam;
 }
 
@@ -61,7 +65,7 @@ Raised ForwardPass::check_leaf(const Module& module, const std::vector<Value>& o
 // also registered as external to its own leaf module is reduced once.
 Raised ForwardPass::reduce_leaf_module_grads(const Module& leaf) {
   for (Param* param : leaf.param_set()) {
-    if (!param->requires_grad || param->ds_z3_leaf_module != &leaf) continue;
+    if (!param->requires_grad || param->ds_z3_leaf_module != &leaf || !is_optimized(*param)) continue;
     const bool has_gradient = contains(leaf_gradients_, param);
     if (!has_gradient && !param->data_is_full) empty_gradients_.push_back(param);
     if (!has_gradient) leaf_gradients_.push_back(param);

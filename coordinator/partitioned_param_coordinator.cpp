@@ -52,9 +52,9 @@ Raised PartitionedParameterCoordinator::trace_prologue(Module& module) {
   std::string message;
   if (Raised raised = trace_.check(module, step_id_, diverged, message)) return raised;
   if (!diverged) return nullptr;
-  const Behaviour& behaviour = runtime_.behaviour;
-  const bool printed = behaviour.invalidation_printed ||
-                       (behaviour.invalidation_message && runtime_.settings.log_trace_cache_warnings);
+  const InvalidationLine line = runtime_.behaviour.invalidation_line;
+  const bool printed = line == InvalidationLine::kPrinted || (line == InvalidationLine::kPrintedIfAsked &&
+                                                              runtime_.settings.log_trace_cache_warnings);
   if (printed && runtime_.communicator.rank() == 0) {
     runtime_.emit({.kind = EventKind::kPrint, .module = &module, .step = step_id_, .text = message});
   }

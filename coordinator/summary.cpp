@@ -35,8 +35,8 @@ std::string ds_summary(const Param& param, const Behaviour& behaviour, int world
   text += ", 'numel': " + std::to_string(param.data_is_full ? param.ds_numel : 0);
   text += ", 'ds_numel': " + std::to_string(param.ds_numel);
   text += ", 'shape': " + (param.data_is_full ? full_shape : "(0,)") + ", 'ds_shape': " + full_shape;
-  text +=
-      std::string(", 'requires_grad': ") + (param.requires_grad ? "True" : "False") + ", 'grad_shape': None";
+  text += std::string(", 'requires_grad': ") + (param.requires_grad ? "True" : "False");
+  text += ", 'grad_shape': " + (param.keeps_grad ? full_shape : "None");
   text += std::string(", 'persist': ") + (param.ds_persist ? "True" : "False");
   text += ", 'active_sub_modules': " + active_set(param.ds_active_sub_modules);
   if (behaviour.summary_has_partition_shape) {

@@ -20,7 +20,8 @@ struct RankClass {
   std::optional<Divergence> divergence = {};
   RankResult result = {};
   std::vector<WaitPoint> wait_points = {};
-  bool stale = true;  // to be run (again)
+  bool stale = true;        // to be run (again)
+  bool ranks_part = false;  // what one of them does depends on its rank
 
   int first() const { return ranks.front(); }
 };

@@ -34,10 +34,11 @@ void run_rank(const Experiment& experiment, RankClass& rank_class, int rank, con
   result.collectives = communicator.sequence();
   rank_class.result = std::move(result);
   rank_class.wait_points = communicator.wait_points();
+  rank_class.ranks_part = communicator.ranks_part();
   rank_class.stale = false;
 }
 
-// Ranks with the same program do the same: one of them runs.
+// Ranks with the same program do the same, unless it comes to what is theirs alone: one of them runs.
 std::vector<RankClass> classify(const Experiment& experiment) {
   const std::vector<Program>& programs = experiment.rank_programs;
   std::vector<RankClass> classes;
@@ -54,6 +55,23 @@ std::vector<RankClass> classify(const Experiment& experiment) {
   return classes;
 }
 
+// Makes ranks that do not do the same classes of their own. False: all do.
+bool part(std::vector<RankClass>& classes) {
+  std::vector<RankClass> parted;
+  bool changed = false;
+  for (const RankClass& one : classes) {
+    if (!one.ranks_part || one.ranks.size() == 1) {
+      parted.push_back(one);
+      continue;
+    }
+    changed = true;
+    for (const int rank : one.ranks) parted.push_back({.ranks = {rank}});
+  }
+  if (changed) classes = std::move(parted);
+  std::ranges::sort(classes, {}, &RankClass::first);
+  return changed;
+}
+
 // Runs classes that differ until each knows what the others do to it.
 void match(const Experiment& experiment, std::vector<RankClass>& classes, const SimulationOptions& options,
            SimulationResult& result) {
@@ -61,6 +79,8 @@ void match(const Experiment& experiment, std::vector<RankClass>& classes, const 
     for (RankClass& one : classes) {
       if (one.stale) run_rank(experiment, one, one.first(), options, nullptr);
     }
+    if (part(classes)) continue;
+    if (classes.size() == 1) return;
     RankMatching matching(classes);
     if (!matching.advance()) continue;
     result.first_disagreement = matching.first_disagreement();
@@ -102,7 +122,7 @@ void add_ranks(const Experiment& experiment, RankClass& rank_class, const Simula
 SimulationResult simulate(const Experiment& experiment, const SimulationOptions& options) {
   std::vector<RankClass> classes = classify(experiment);
   SimulationResult result;
-  if (classes.size() > 1) match(experiment, classes, options, result);
+  if (experiment.rank_programs.size() > 1) match(experiment, classes, options, result);
   for (RankClass& one : classes) {
     const std::unique_ptr<RankWatcher> watcher = options.watch ? options.watch(one.first()) : nullptr;
     if (watcher || one.stale) run_rank(experiment, one, one.first(), options, watcher.get());

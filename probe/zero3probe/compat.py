@@ -265,8 +265,14 @@ class _Done:
 
 
 def gloo_collectives() -> None:
-    """What gloo of torch 1.13 has not: all_gather into one tensor, reduce_scatter. And nccl means gloo."""
+    """What gloo of torch 1.13 has not: all_gather into one tensor or of no elements, reduce_scatter."""
     import torch.distributed as dist
+    gather_list = dist.all_gather
+
+    def all_gather(tensor_list: List[Any], tensor: Any, group: Any = None, async_op: bool = False) -> Any:
+        if tensor.numel() > 0:
+            return gather_list(tensor_list, tensor, group=group, async_op=async_op)
+        return dist.all_reduce(tensor.detach().clone(), group=group, async_op=async_op)
 
     def all_gather_base(output_tensor: Any, input_tensor: Any, group: Any = None,
                         async_op: bool = False) -> Any:
@@ -274,7 +280,7 @@ def gloo_collectives() -> None:
         if world == 1:
             output.copy_(input_tensor.reshape(-1))
         else:
-            dist.all_gather(list(output.chunk(world)), input_tensor.reshape(-1).contiguous(), group=group)
+            all_gather(list(output.chunk(world)), input_tensor.reshape(-1).contiguous(), group=group)
         return _Done() if async_op else None
 
     def reduce_scatter_base(output: Any, input: Any, op: Any = dist.ReduceOp.SUM, group: Any = None,
@@ -298,7 +304,7 @@ def gloo_collectives() -> None:
     for home in (dist, dist.distributed_c10d):
         home._all_gather_base = home.all_gather_into_tensor = all_gather_base
         home._reduce_scatter_base = home.reduce_scatter_tensor = reduce_scatter_base
-        home.reduce_scatter = reduce_scatter
+        home.all_gather, home.reduce_scatter = all_gather, reduce_scatter
 
 
 def nccl_is_gloo() -> None:

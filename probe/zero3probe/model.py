@@ -4,9 +4,10 @@ What a module computes has the shape of what DeepSpeed watches: other modules' p
 own, then the calls of its plan, one after the other. The stream is a tensor of MICRO_BATCH x WIDTH ones that stays
 finite: weights start as the identity or 0.
 """
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
 from zero3probe.refusal import CannotRun
@@ -48,12 +49,44 @@ class Forward:
         if call.checkpoint == "reentrant":
             return checkpoint(run, value, use_reentrant=True)
         if _EARLY_STOP and call.checkpoint == "whole-recompute":
-            with torch.utils.checkpoint.set_checkpoint_early_stop(False):
-                return checkpoint(run, value, use_reentrant=False)
+            return _WholeRecompute(run, value).forward()
         if call.checkpoint == "non-reentrant" and not _EARLY_STOP:
             raise CannotRun("checkpointing \"non-reentrant\" stops its recomputation early, which torch %s "
                             "cannot; \"whole-recompute\" is what it does" % torch.__version__)
         return checkpoint(run, value, use_reentrant=False)
+
+
+class _WholeRecompute:
+    """A region as use_reentrant=False ran it before torch 2.1, on a later torch.
+
+    `set_checkpoint_early_stop(False)` is not that: a region's input is a tensor saved by the region around it there,
+    and what is recomputed must have the shape it had.
+    """
+
+    def __init__(self, run: Callable[[torch.Tensor], Any], value: torch.Tensor) -> None:
+        self._run = run
+        self._value = value
+        self._saved = 0  # tensors, in forward
+        self._recomputed: List[torch.Tensor] = []
+
+    def forward(self) -> Any:
+        with saved_tensors_hooks(self._number, self._recompute):
+            return self._run(self._value)
+
+    def _number(self, tensor: torch.Tensor) -> int:
+        self._saved += 1
+        return self._saved - 1
+
+    def _recompute(self, number: int) -> torch.Tensor:
+        """The first tensor that backward asks for runs the region again, to its end."""
+        if not self._recomputed:
+            with torch.enable_grad(), saved_tensors_hooks(self._keep, self._keep):
+                self._run(self._value)
+        return self._recomputed[number]
+
+    def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
+        self._recomputed.append(tensor.detach())
+        return tensor
 
 
 def joined(returned: Any) -> torch.Tensor:

@@ -37,6 +37,10 @@ class SimCommunicator final : public Communicator {
       : rank_(rank), world_size_(world_size), behaviour_(behaviour), divergence_(std::move(divergence)) {}
 
   int rank() const override { return rank_; }
+  int parting_rank() const override {
+    ranks_part_ = true;
+    return rank_;
+  }
   int world_size() const override { return world_size_; }
   Raised launch_all_gather(std::span<Param* const> params, Request& request) override;
   Raised wait(Request request) override;
@@ -48,6 +52,8 @@ class SimCommunicator final : public Communicator {
   void begin_statement(size_t index) { statement_ = index; }
   const std::vector<Collective>& sequence() const { return sequence_; }
   const std::vector<WaitPoint>& wait_points() const { return wait_points_; }
+  // Whether anything depended on the rank: ranks of the same program need not do the same.
+  bool ranks_part() const { return ranks_part_; }
 
  private:
   void launch(Collective collective);
@@ -58,6 +64,7 @@ class SimCommunicator final : public Communicator {
   ProcessGroup group_of(Meeting meeting) const;
 
   int rank_;
+  mutable bool ranks_part_ = false;
   int world_size_;
   Behaviour behaviour_;
   std::optional<Divergence> divergence_;
