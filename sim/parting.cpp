@@ -20,7 +20,7 @@ std::string first_other_call(const Experiment& experiment, const std::vector<Pla
   for (size_t i = 0; i < own.size(); ++i) {
     if (i < other.size() && own[i] == other[i]) continue;
     if (i < other.size() && own[i].module == other[i].module && !own[i].read && !other[i].read) {
-      const std::string below = first_other_call(experiment, own[i].children, other[i].children);
+      std::string below = first_other_call(experiment, own[i].children, other[i].children);
       if (!below.empty()) return below;
     }
     return experiment.model.modules[static_cast<size_t>(own[i].module)].name;

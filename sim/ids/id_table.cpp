@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "coordinator/engine.h"
 #include "sim/backends/sim_communicator.h"
 
@@ -27,7 +29,7 @@ class Paths {
     const std::vector<int>& children = model_.modules[static_cast<size_t>(module)].children;
     for (size_t i = 0; i < children.size(); ++i) {
       const std::string& name = child_names_[static_cast<size_t>(module)][i];
-      add(children[i], path.empty() ? name : path + "." + name);
+      add(children[i], path.empty() ? name : fmt::format("{}.{}", path, name));
     }
   }
 

@@ -37,7 +37,7 @@ std::string Count::text() const {
 }
 
 std::string Count::short_text() const {
-  const std::string whole = text();
+  std::string whole = text();
   if (whole.size() <= kShownWhole) return whole;
   return fmt::format("{}.{}e+{}", whole[0], whole.substr(1, 2), whole.size() - 1);
 }

@@ -75,7 +75,7 @@ class Explorer {
       const RaceStep step = threads_.step(state, thread);
       if (step.failure) {
         record(reached, step, state, thread);
-      } else if (!arrive(reached, std::move(state), thread)) {
+      } else if (!arrive(reached, state, thread)) {
         return false;
       }
     }

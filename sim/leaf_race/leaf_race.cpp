@@ -137,7 +137,7 @@ std::string RacingLeaf::text(const RaceStep& step, const RaceState& state) const
   param.data_is_full = state.params[index].full;
   param.ds_active_sub_modules.clear();
   if (state.params[index].active) param.ds_active_sub_modules.add(ds_id);
-  const std::string summary = ds_summary(param, behaviour, ranks);
+  std::string summary = ds_summary(param, behaviour, ranks);
   switch (*step.failure) {
     case RaceFailure::kGatherPartitioned:
       return setup.skips_gather ? "expect param.ds_status == ZeroParamStatus.NOT_AVAILABLE, got" + summary

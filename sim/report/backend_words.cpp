@@ -11,7 +11,7 @@ std::string_view op_type(CollectiveKind kind) {
     case CollectiveKind::kBroadcast:
     case CollectiveKind::kBroadcastInts: return "BROADCAST";
     case CollectiveKind::kReduceScatter: return "_REDUCE_SCATTER_BASE";
-    case CollectiveKind::kAllReduce: return "ALLREDUCE";
+    case CollectiveKind::kAllReduce:
     case CollectiveKind::kBarrier: return "ALLREDUCE";  // NCCL has no barrier of its own
   }
   return "?";
