@@ -320,10 +320,10 @@ TEST(Ranks, ThatDifferByEqualSizesMixData) {
     EXPECT_EQ(report.at("verdict"), "hang");
     EXPECT_FALSE(report.at("corruptions").empty());
     const json differ = report.at("ranks_differ");
-    EXPECT_EQ(differ.at("started"), json({1}));
-    EXPECT_EQ(differ.at("collateral"), json({0}));
+    EXPECT_EQ(differ.at("started"), json::array({1}));
+    EXPECT_EQ(differ.at("collateral"), json::array({0}));
     EXPECT_EQ(differ.at("step"), 3);
-    EXPECT_EQ(differ.at("first_disagreement").at("sides")[1].at("params"), json({"C.weight"}));
+    EXPECT_EQ(differ.at("first_disagreement").at("sides")[1].at("params"), json::array({"C.weight"}));
     EXPECT_EQ(differ.at("waits").size(), 2U);
     EXPECT_THAT(differ.at("waits")[0].at("nccl").get<std::string>(),
                 HasSubstr("OpType=_REDUCE_SCATTER_BASE, NumelIn=192, NumelOut=96, Timeout(ms)=1800000"));
