@@ -1,7 +1,7 @@
 // The part of Engine about gradients: into the optimizer's bucket as they arrive, reduced when backward has ended, and
 // partitioned.
 #include <algorithm>
-#include <set>
+#include <vector>
 
 #include "coordinator/engine.h"
 
@@ -75,9 +75,15 @@ Raised Engine::check_gradient_bucket() const {
 // v1 leaves in param.grad the part of this rank: a param that is in the bucket twice has no other part left.
 Raised Engine::partition_gradients() const {
   const Communicator& communicator = runtime_.communicator;
-  std::set<const Param*> done;  // never iterated
+  if (communicator.world_size() == 1) return nullptr;  // the part is all of it
+  std::vector<bool> done;                              // by ds_id
   for (Param* param : forward_pass_.gradients()) {
-    if (done.insert(param).second) continue;
+    const auto id = static_cast<size_t>(param->ds_id);
+    if (id >= done.size()) done.resize(id + 1);
+    if (!done[id]) {
+      done[id] = true;
+      continue;
+    }
     const int64_t part = param->partition_numel(communicator.world_size());
     const int64_t start = part * communicator.parting_rank();
     const int64_t length = std::min(param->ds_numel - start, part);
