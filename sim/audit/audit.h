@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "coordinator/behaviour.h"
 #include "coordinator/observer.h"
 #include "coordinator/settings.h"
 #include "sim/simulate.h"
@@ -54,9 +55,8 @@ std::vector<std::string> kinds_of(const std::vector<SilentFault>& faults);
 
 class Audit final : public RankWatcher {
  public:
-  // `gathers_singly`: the release launches one collective a param.
-  Audit(const Settings& settings, bool gathers_singly)
-      : settings_(settings), gathers_singly_(gathers_singly) {}
+  Audit(const Settings& settings, const Behaviour& behaviour)
+      : settings_(settings), gathers_singly_(behaviour.coordinator == Coordinator::kPrefetch) {}
 
   void on_event(const Event& event) override;
   void after_statement(const Statement& statement, const Failure* failure, const RankRunner& runner) override;
@@ -104,7 +104,7 @@ class Audit final : public RankWatcher {
   double per_step(double count) const;
 
   Settings settings_;
-  bool gathers_singly_;
+  bool gathers_singly_;  // the release launches one collective a param
   Usage usage_;
   int64_t live_numel_ = 0;
   std::vector<Holding> holdings_;  // by ds_id

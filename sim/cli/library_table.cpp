@@ -18,8 +18,8 @@ namespace {
 class ShownWatcher final : public RankWatcher {
  public:
   // `shown` must outlive the watcher.
-  ShownWatcher(Shown& shown, int rank, const Settings& settings, bool gathers_singly)
-      : shown_(shown), rank_(rank), audit_(settings, gathers_singly) {}
+  ShownWatcher(Shown& shown, int rank, const Settings& settings, const Behaviour& behaviour)
+      : shown_(shown), rank_(rank), audit_(settings, behaviour) {}
   ShownWatcher(const ShownWatcher&) = delete;
   ShownWatcher& operator=(const ShownWatcher&) = delete;
   ~ShownWatcher() override {
@@ -40,15 +40,6 @@ class ShownWatcher final : public RankWatcher {
   int rank_;
   Audit audit_;
 };
-
-std::vector<std::vector<std::string>> texts_of(const std::vector<Program>& programs) {
-  std::vector<std::vector<std::string>> texts;
-  for (const Program& program : programs) {
-    texts.emplace_back();
-    for (const Statement& statement : program) texts.back().push_back(statement.text);
-  }
-  return texts;
-}
 
 bool hangs(const SimulationResult& result) {
   return result.failed() &&
@@ -82,7 +73,7 @@ std::string difference_of(const Expectation& expected, const SimulationResult& r
 LibraryRow judged(const Scenario& scenario, const std::vector<Release>& releases, int ranks, uint64_t seed) {
   LibraryRow row{.path = scenario.path, .ranks = ranks, .seed = seed};
   const Experiment experiment = scenario.experiment(ranks, seed);
-  const std::vector<std::vector<std::string>> statements = texts_of(experiment.rank_programs);
+  const std::vector<std::vector<std::string>> statements = statement_texts(experiment.rank_programs);
   SimulationResult result;
   Shown shown;
   std::optional<size_t> changes_simulated;  // a release that changed nothing does what the one before it did
@@ -96,9 +87,9 @@ LibraryRow judged(const Scenario& scenario, const std::vector<Release>& releases
     check_release(scenario, experiment, release);
     if (const size_t changes = changes_until(release).size(); changes != changes_simulated) {
       shown = {.printed = {}, .silent_faults = std::vector<SilentFault>{}};
-      const bool singly = behaviour_of(release).coordinator == Coordinator::kPrefetch;
+      const Behaviour behaviour = behaviour_of(release);
       const auto watch = [&](int rank) {
-        return std::make_unique<ShownWatcher>(shown, rank, experiment.settings, singly);
+        return std::make_unique<ShownWatcher>(shown, rank, experiment.settings, behaviour);
       };
       result = simulate(experiment, {.release = release, .set_order_seed = seed, .watch = watch});
       changes_simulated = changes;

@@ -27,11 +27,7 @@ std::string disagreement(const Candidate& candidate, const Verification& done, c
   const std::optional<Expectation> expected = candidate.scenario->expected_for(release);
   if (!expected) return "";
   if (done.agrees()) {
-    std::vector<std::vector<std::string>> statements;
-    for (const Program& program : candidate.experiment.rank_programs) {
-      statements.emplace_back();
-      for (const Statement& statement : program) statements.back().push_back(statement.text);
-    }
+    const auto statements = statement_texts(candidate.experiment.rank_programs);
     Shown shown;
     for (const TraceStatement& statement : done.real.trace.by_rank.front().statements) {
       for (const TraceEvent& event : statement.events)

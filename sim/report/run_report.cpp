@@ -86,6 +86,15 @@ ReleaseSweep sweep_releases(const Experiment& experiment, uint64_t seed) {
   return sweep;
 }
 
+std::vector<std::vector<std::string>> statement_texts(const std::vector<Program>& programs) {
+  std::vector<std::vector<std::string>> texts;
+  for (const Program& program : programs) {
+    texts.emplace_back();
+    for (const Statement& statement : program) texts.back().push_back(statement.text);
+  }
+  return texts;
+}
+
 RunReport make_report(const Experiment& experiment, const RunRequest& request, const ReleaseSweep& sweep) {
   RunReport report;
   report.scenario = request.scenario;
@@ -101,7 +110,7 @@ RunReport make_report(const Experiment& experiment, const RunRequest& request, c
   report.result =
       simulate(experiment, {request.release, request.seed, [&](int rank) {
                               recordings.push_back({.rank = rank, .gathers_singly = gathers_singly});
-                              audits.emplace_back(experiment.settings, gathers_singly);
+                              audits.emplace_back(experiment.settings, behaviour);
                               return std::make_unique<Both>(
                                   std::make_unique<Recorder>(recordings.back(), behaviour), audits.back());
                             }});
@@ -111,10 +120,7 @@ RunReport make_report(const Experiment& experiment, const RunRequest& request, c
     report.audits.push_back({recording.rank, audit->usage(), audit->faults()});
     ++audit;
   }
-  for (const Program& program : experiment.rank_programs) {
-    auto& texts = report.statements.emplace_back();
-    for (const Statement& statement : program) texts.push_back(statement.text);
-  }
+  report.statements = statement_texts(experiment.rank_programs);
   report.parting = find_parting(experiment);
   report.releases = compare_releases(sweep, report.failure());
   return report;

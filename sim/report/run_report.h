@@ -77,6 +77,9 @@ struct RunRequest {
   std::string reproduce;
 };
 
+// The texts of each rank's statements.
+std::vector<std::vector<std::string>> statement_texts(const std::vector<Program>& programs);
+
 // Runs the experiment on its release; `sweep` is of the same experiment and seed. Verdict and expectation are the
 // caller's to set.
 RunReport make_report(const Experiment& experiment, const RunRequest& request, const ReleaseSweep& sweep);

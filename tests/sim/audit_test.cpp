@@ -28,8 +28,7 @@ struct Audited {
 Audited audited(const std::string& release, const std::string& program, const ShortFormOptions& options) {
   const Experiment experiment = parse_short_form(program, options);
   const Release chosen = *Release::parse(release);
-  const bool singly = behaviour_of(chosen).coordinator == Coordinator::kPrefetch;
-  Audit audit(experiment.settings, singly);
+  Audit audit(experiment.settings, behaviour_of(chosen));
   // Watches without being owned by the run.
   class Forward final : public RankWatcher {
    public:
