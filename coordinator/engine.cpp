@@ -121,31 +121,34 @@ Raised Engine::optimizer_step(bool overflow) {
     if (Raised raised = offload_.partition_all_parameters())
       return through(std::move(raised), "_partition_all_parameters");
   }
+  gradient_buffer_.settle(overflow);
   const bool looks_for_overflow = !behaviour.overflow_checked_in_fp16_only || runtime_.settings.fp16;
   if (looks_for_overflow && behaviour.overflow_read_from_buffer) {
     if (Raised raised = meet_for_overflow()) return raised;
-    if (buffer_overflowed_) return nullptr;
+    if (gradient_buffer_.overflowed()) return skip_step();
   }
   if (Raised raised = check_averaged_gradients()) return raised;
   if (looks_for_overflow && !behaviour.overflow_read_from_buffer) {
     if (Raised raised = meet_for_overflow()) return raised;
+    if (gradient_buffer_.arrived_overflowed()) return skip_step();
   }
-  if (!overflow || !looks_for_overflow) {
-    if (Raised raised = runtime_.communicator.meet(Meeting::kGradientNorm))
-      return through(through(std::move(raised), "get_grad_norm_direct"), "_get_norm_groups");
-  }
+  if (Raised raised = runtime_.communicator.meet(Meeting::kGradientNorm))
+    return through(through(std::move(raised), "get_grad_norm_direct"), "_get_norm_groups");
+  if (behaviour.invalid_norm_is_overflow && gradient_buffer_.overflowed()) return skip_step();
   averaged_gradients_ = Averaged::kNone;
-  if (overflow && gradients_have_elements_ && (looks_for_overflow || behaviour.invalid_norm_is_overflow)) {
-    averaged_gradients_ = Averaged::kAbsent;
-    buffer_overflowed_ = true;
-    return nullptr;
-  }
   if (!options_.with_optimizer) {
     return through(through(list_index_out_of_range(), "_prepare_fp32_grad_for_sub_group"),
                    "_prepare_sub_group");
   }
+  gradient_buffer_.update_weights();
   ++optimizer_steps_;
   return through(gather_persistent(), "_post_step");
+}
+
+// _overflow_clean_up: no update, and the persistent params stay partitioned.
+Raised Engine::skip_step() {
+  averaged_gradients_ = Averaged::kAbsent;
+  return nullptr;
 }
 
 Raised Engine::meet_for_overflow() {

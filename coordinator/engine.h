@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "coordinator/forward_pass.h"
+#include "coordinator/gradient_buffer.h"
 #include "coordinator/parameter_offload.h"
 #include "coordinator/partitioner.h"
 #include "coordinator/plan.h"
@@ -83,6 +84,7 @@ class Engine {
   Raised reduce_gradients();
   Raised partition_gradients() const;
   Raised optimizer_step(bool overflow);
+  Raised skip_step();
   Raised checkpoint_prologue();
   Raised checkpoint_epilogue();
   Raised no_attribute(const std::string& object, const std::string& attribute) const;
@@ -103,9 +105,7 @@ class Engine {
   // averaged_gradients[0]: set by every backward, used up by a step, absent at first and once offloaded.
   enum class Averaged { kAbsent, kNone, kThere };
   Averaged averaged_gradients_ = Averaged::kAbsent;
-  bool gradients_have_elements_ = false;  // those of the last backward
-  // The flat buffer of gradients still has the values that overflowed: until the next backward.
-  bool buffer_overflowed_ = false;
+  GradientBuffer gradient_buffer_;
 };
 
 }  // namespace zero3

@@ -33,9 +33,6 @@ Raised Engine::on_gradient() {
 
 Raised Engine::reduce_gradients() {
   averaged_gradients_ = Averaged::kThere;
-  buffer_overflowed_ = false;
-  gradients_have_elements_ =
-      std::ranges::any_of(forward_pass_.gradients(), [](const Param* param) { return param->ds_numel > 0; });
   const bool v1 = runtime_.behaviour.coordinator == Coordinator::kPrefetch;
   if (forward_pass_.gradients().empty()) {
     if (!v1 || !runtime_.behaviour.contiguous_gradients) return nullptr;
@@ -51,6 +48,7 @@ Raised Engine::reduce_gradients() {
     }
   }
   if (Raised raised = runtime_.communicator.reduce_scatter(forward_pass_.gradients())) return raised;
+  gradient_buffer_.arrive(forward_pass_.gradients());
   return v1 ? partition_gradients() : nullptr;
 }
 

@@ -98,15 +98,20 @@ class Engines:
     def _do_backward(self, op: Op, engine: Any, place: Any) -> None:
         output = self._outputs[op.engine]
         loss = torch.ones((), device=self._device) if output is None else joined(output).float().mean()
-        if self._overflows(op.engine, place) and engine.is_gradient_accumulation_boundary():
+        if self._overflows(op.engine, place):
             loss = loss * float("inf")
         engine.backward(loss)
 
-    def _overflows(self, engine: int, place: Any) -> bool:
-        """Whether the next step of the engine is one whose gradients overflowed."""
-        for index, statement in enumerate(self._program[place[0]:]):
-            for op in statement.ops[place[1] + 1 if index == 0 else 0:]:
-                if op.op == "step" and op.engine == engine:
+    def _overflows(self, index: int, place: Any) -> bool:
+        """Whether the step that ends the engine's accumulation cycle is one whose gradients overflowed."""
+        engine = self.engines[index]
+        micro_step = engine.micro_steps
+        for number, statement in enumerate(self._program[place[0]:]):
+            for op in statement.ops[place[1] + 1 if number == 0 else 0:]:
+                if op.op != "step" or op.engine != index:
+                    continue
+                micro_step += 1
+                if micro_step % engine.gradient_accumulation_steps() == 0:
                     return op.overflow
         return False
 
