@@ -175,11 +175,12 @@ Raised ForwardPass::run_body(const Call& call, Value input, std::vector<Value>& 
 
 // Weights that no hook of this module has gathered: of other modules, or its own inside a leaf. While the engine runs
 // forward, reading a partitioned one registers it as external to the module that runs and gathers it; else the
-// computation meets an empty tensor.
+// computation meets an empty tensor, which raises, or one of a single element (partitioned_data_numel), which does not.
 Raised ForwardPass::use_weights(std::span<Param* const> weights) {
   for (Param* param : weights) {
     if (Raised raised = read_weight(param)) return raised;
     if (param->data_is_full || param->ds_numel == 0) continue;
+    if (runtime_.behaviour.partitioned_data_numel > 0) continue;
     return raise(FailureKind::kEmptyWeight, "RuntimeError",
                  "The size of tensor a (" + std::to_string(param->ds_numel) +
                      ") must match the size of tensor b (0) at non-singleton dimension 0",
