@@ -71,10 +71,8 @@ Raised ForwardPass::accumulate(Param& param) {
     return raise(FailureKind::kEmptyWeight, "RuntimeError",
                  shape_mismatch(param, runtime_.behaviour.partitioned_data_numel), {&param});
   }
-  if (!is_optimized(param)) {
-    param.keeps_grad = true;
-    return nullptr;
-  }
+  param.has_grad = true;
+  if (!is_optimized(param)) return nullptr;
   if (reduced_with_leaf(param)) {
     leaf_gradients_.push_back(&param);
     return nullptr;

@@ -168,7 +168,7 @@ Raised ForwardPass::run_body(const Call& call, Value input, std::vector<Value>& 
   if (module.outputs > 1) {
     outputs.clear();
     for (int i = 0; i < module.outputs && !stopped_; ++i)
-      outputs.push_back(op(&module, std::span(&value, 1), {}));
+      outputs.push_back(op(nullptr, std::span(&value, 1), {}));
   }
   return nullptr;
 }

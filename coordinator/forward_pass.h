@@ -51,6 +51,7 @@ class ForwardPass {
   Raised use_weights(std::span<Param* const> weights);
   Raised pre_hooks(const Call& call, Value& input);
   Raised forward_hooks(const Call& call, std::vector<Value>& outputs);
+  // `module`: whose own computation it is; null for what is made of its result
   Value op(Module* module, std::span<const Value> inputs, std::span<Param* const> weights);
   Value wrap_post_backward(Module& module, ParameterOffload* owner, Value input);
   Value wrap_pre_backward(Module& module, ParameterOffload* owner, Value output);

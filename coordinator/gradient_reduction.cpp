@@ -49,6 +49,7 @@ Raised Engine::reduce_gradients() {
   }
   if (Raised raised = runtime_.communicator.reduce_scatter(forward_pass_.gradients())) return raised;
   gradient_buffer_.arrive(forward_pass_.gradients());
+  for (Param* param : forward_pass_.gradients()) param->has_grad = false;
   return v1 ? partition_gradients() : nullptr;
 }
 

@@ -69,6 +69,7 @@ Raised ForwardPass::reduce_leaf_module_grads(const Module& leaf) {
     const bool has_gradient = contains(leaf_gradients_, param);
     if (!has_gradient && !param->data_is_full) empty_gradients_.push_back(param);
     if (!has_gradient) leaf_gradients_.push_back(param);
+    param->has_grad = true;
     gradients_.push_back(param);
     if (Raised raised = on_gradient_(*param)) return through(std::move(raised), "reduce_leaf_module_grads");
   }

@@ -36,7 +36,7 @@ std::string ds_summary(const Param& param, const Behaviour& behaviour, int world
   text += ", 'ds_numel': " + std::to_string(param.ds_numel);
   text += ", 'shape': " + (param.data_is_full ? full_shape : "(0,)") + ", 'ds_shape': " + full_shape;
   text += std::string(", 'requires_grad': ") + (param.requires_grad ? "True" : "False");
-  text += ", 'grad_shape': " + (param.keeps_grad ? full_shape : "None");
+  text += ", 'grad_shape': " + (param.has_grad ? full_shape : "None");
   text += std::string(", 'persist': ") + (param.ds_persist ? "True" : "False");
   text += ", 'active_sub_modules': " + active_set(param.ds_active_sub_modules);
   if (behaviour.summary_has_partition_shape) {

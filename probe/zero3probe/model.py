@@ -173,7 +173,7 @@ class Model:
 
     def _register_params(self, run: Run) -> None:
         for index, module in enumerate(run.modules):
-            linear = _is_linear(run, index)
+            linear = _is_linear(module, {param.name: param.shape for param in module.params})
             for number, param in enumerate(module.params):
                 if param.same_as is None:
                     made = torch.nn.Parameter(_start(param.shape, linear and param.name == "weight"),
@@ -182,15 +182,17 @@ class Model:
                     name = param.name if index == 0 else module.name + "." + param.name
                     self.param_names.append((name, made))
         for index, module in enumerate(run.modules):
-            self.modules[index].probe_linear = _is_linear(run, index)
+            shapes: Dict[str, Tuple[int, ...]] = {}
             seen: List[Optional[torch.nn.Parameter]] = []
             for number, param in enumerate(module.params):
                 made = self._resolve(run, (index, number))
                 self._params[(index, number)] = made
                 self.modules[index].register_parameter(param.name, made)
+                shapes[param.name] = tuple(made.shape)
                 if not any(made is other for other in seen):
                     seen.append(made)
                     self.modules[index].probe_own.append((param.name, made.numel()))
+            self.modules[index].probe_linear = _is_linear(module, shapes)
 
     def _resolve(self, run: Run, ref: ParamRef) -> torch.nn.Parameter:
         for _ in range(1 + len(run.modules)):
@@ -201,11 +203,9 @@ class Model:
         raise CannotRun("parameters that are the same as each other in a circle")
 
 
-def _is_linear(run: Run, index: int) -> bool:
-    """Whether the module is a Linear that fits the stream, and so computes as one."""
-    module = run.modules[index]
-    shapes = {param.name: param.shape for param in module.params if param.same_as is None}
-    return (module.type == "Linear" and len(shapes) == len(module.params)
+def _is_linear(module: Module, shapes: Dict[str, Tuple[int, ...]]) -> bool:
+    """Whether the module is a Linear that fits the stream, and so computes as one. `shapes`: of its parameters."""
+    return (module.type == "Linear"
             and shapes in ({"weight": (WIDTH, WIDTH)}, {"weight": (WIDTH, WIDTH), "bias": (WIDTH,)}))
 
 

@@ -102,19 +102,20 @@ void cut_to(const Program& program, RankTrace& rank) {
   if (rank.stop && rank.stop->statement >= program.size()) rank.stop.reset();
 }
 
-Verification held(const VerifyArguments& arguments, const Source& source, const Release& release,
-                  const RunTrace& real) {
+Verification held_trace(const VerifyArguments& arguments, const Source& source, const Release& release,
+                        const RunTrace& real) {
   const Candidate& candidate = source.candidate;
-  Verification done{.comparison = {},
-                    .model = model_run(candidate.experiment, candidate.name, release, candidate.seed),
-                    .real = {.kind = ProbeAnswer::Kind::kTrace, .trace = real, .text = {}}};
-  expect_same_run(arguments, candidate, real, done.model.trace);
+  ProbeAnswer answer{.kind = ProbeAnswer::Kind::kTrace, .trace = real, .text = {}};
   const bool both_cut = source.partial && !real.whole;
   if (both_cut) {
-    for (RankTrace& rank : done.real.trace.by_rank)
-      cut_to(candidate.experiment.rank_programs[static_cast<size_t>(rank.rank)], rank);
+    for (RankTrace& rank : answer.trace.by_rank) {
+      if (rank.rank < candidate.ranks())
+        cut_to(candidate.experiment.rank_programs[static_cast<size_t>(rank.rank)], rank);
+    }
   }
-  done.comparison = compare(done.model.trace, done.real.trace);
+  Verification done =
+      held(candidate.experiment, candidate.name, candidate.seed, release, std::move(answer));
+  expect_same_run(arguments, candidate, real, done.model.trace);
   if (both_cut && done.agrees()) {
     done.comparison.outcome = Comparison::Outcome::kInconclusive;
     done.comparison.text = fmt::format("the run was cut; {} statements and {} events before that agree",
@@ -137,7 +138,7 @@ Verdict verify_trace(const VerifyArguments& arguments) {
   const std::vector<Source> runs = sources(arguments, traces);
   for (size_t i = 0; i < runs.size(); ++i) {
     report.runs.push_back(verified(runs[i].candidate, *modelled,
-                                   [&] { return held(arguments, runs[i], modelled->release, traces[i]); }));
+                                   [&] { return held_trace(arguments, runs[i], modelled->release, traces[i]); }));
   }
   return tell(report, arguments);
 }

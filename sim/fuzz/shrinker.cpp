@@ -305,8 +305,9 @@ class Shrinker {
     return changed;
   }
 
-  // To one of the sizes that are easy to read, the same for as many as possible.
+  // To one of the sizes that are easy to read, the same for as many as possible. A Linear's say how it computes.
   bool shrink_param(size_t module, size_t param) {
+    if (best_.model.modules[module].type == "Linear") return false;
     static const auto kShapes = std::to_array<std::vector<int64_t>>({{64}, {8}, {16}, {1}});
     for (const std::vector<int64_t>& shape : kShapes) {
       if (best_.model.modules[module].params[param].shape == shape) return false;

@@ -1,5 +1,7 @@
 #include "sim/verify/verification.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "sim/run_file/run_file.h"
@@ -8,15 +10,7 @@ namespace zero3::sim {
 namespace {
 
 constexpr double kPatience = 3;  // times the timeout, before a hang that the model does not have is believed
-
-Comparison compared(const ModelRun& model, const ProbeAnswer& real) {
-  Comparison comparison = compare(model.trace, real.trace);
-  if (real.kind == ProbeAnswer::Kind::kTrace || comparison.outcome == Comparison::Outcome::kDiffers)
-    return comparison;
-  comparison.outcome = Comparison::Outcome::kInconclusive;
-  comparison.text = real.text;
-  return comparison;
-}
+constexpr uint64_t kSetOrders = 64;
 
 }  // namespace
 
@@ -46,17 +40,34 @@ Verdict Verification::verdict() const {
   return comparison.difference->what == "hang" && waits ? Verdict::kHang : Verdict::kNotAsExpected;
 }
 
+Verification held(const Experiment& experiment, const std::string& name, uint64_t seed,
+                  const Release& release, ProbeAnswer real) {
+  Verification done{
+      .comparison = {}, .model = model_run(experiment, name, release, seed), .real = std::move(real)};
+  done.comparison = compare(done.model.trace, done.real.trace);
+  for (uint64_t order = 1; order <= kSetOrders && done.verdict() == Verdict::kNotAsExpected; ++order) {
+    ModelRun model = model_run(experiment, name, release, order);
+    Comparison comparison = compare(model.trace, done.real.trace);
+    if (comparison.outcome == Comparison::Outcome::kDiffers) continue;
+    done.model = std::move(model);
+    done.comparison = std::move(comparison);
+  }
+  if (done.real.kind != ProbeAnswer::Kind::kTrace &&
+      done.comparison.outcome != Comparison::Outcome::kDiffers) {
+    done.comparison.outcome = Comparison::Outcome::kInconclusive;
+    done.comparison.text = done.real.text;
+  }
+  return done;
+}
+
 Verification verify(const Experiment& experiment, const std::string& name, uint64_t seed,
                     const Release& release, ProbeSession& probe) {
   const std::string run_file = write_run(experiment, name, seed);
-  Verification done{.comparison = {}, .model = model_run(experiment, name, release, seed), .real = {}};
-  done.real = probe.run(run_file);
-  done.comparison = compared(done.model, done.real);
+  Verification done = held(experiment, name, seed, release, probe.run(run_file));
   if (done.verdict() != Verdict::kHang && done.real.kind != ProbeAnswer::Kind::kHung) return done;
   const double usual = probe.options().timeout_s;
   probe.restart(usual * kPatience);
-  done.real = probe.run(run_file);
-  done.comparison = compared(done.model, done.real);
+  done = held(experiment, name, seed, release, probe.run(run_file));
   probe.restart(usual);
   return done;
 }
