@@ -19,6 +19,8 @@ struct RankFailure {
     std::string name;
     ZeroParamStatus status;
     int64_t ds_numel;
+
+    bool operator==(const NamedParam&) const = default;
   };
   FailureKind kind;
   std::string exception;

@@ -41,6 +41,8 @@ struct SilentFault {
   double numel_per_step = 0;                // elements gathered by them
   double exposed_all_gathers_per_step = 0;  // launched where their params are needed, and waited for at once
   int64_t live_numel = 0;                   // elements that stay gathered until the step
+
+  bool operator==(const SilentFault&) const = default;
 };
 
 struct Usage {
@@ -48,6 +50,17 @@ struct Usage {
   int64_t gathered_numel = 0;   // elements, of full params
   int64_t peak_live_numel = 0;  // elements gathered or in flight at the same time
   int64_t optimizer_steps = 0;
+
+  bool operator==(const Usage&) const = default;
+};
+
+// What one rank moved and held, and what went wrong though nothing was raised.
+struct RankAudit {
+  int rank = 0;
+  Usage usage;
+  std::vector<SilentFault> faults;
+
+  bool operator==(const RankAudit&) const = default;
 };
 
 // The names of their kinds, each once, sorted.

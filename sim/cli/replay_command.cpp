@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 
 // Releases that do the same: one kind of failure at one statement, or none.
 struct Group {
-  std::optional<FailureKind> failure;
+  std::optional<FailureKind> failure = {};
   size_t statement = 0;
   bool lacking = false;
   std::vector<Release> releases;
@@ -30,16 +30,20 @@ struct Group {
 
 std::vector<Group> grouped(const ReleaseSweep& sweep, const std::vector<Release>& chosen) {
   std::vector<Group> groups;
-  for (const ReleaseSweep::Outcome& outcome : sweep.outcomes) {
-    if (std::ranges::find(chosen, outcome.release) == chosen.end()) continue;
+  for (const ReleaseOutcome& one : sweep) {
+    if (std::ranges::find(chosen, one.release) == chosen.end()) continue;
+    Group own{.lacking = one.outcome.end == End::kLacking, .releases = {one.release}};
+    if (const auto& failure = one.outcome.failure) {
+      own.failure = failure->kind;
+      own.statement = failure->statement;
+    }
     const auto same = std::ranges::find_if(groups, [&](const Group& group) {
-      return group.lacking == outcome.lacking && group.failure == outcome.failure &&
-             (!outcome.failure || group.statement == outcome.statement);
+      return group.lacking == own.lacking && group.failure == own.failure && group.statement == own.statement;
     });
     if (same != groups.end()) {
-      same->releases.push_back(outcome.release);
+      same->releases.push_back(one.release);
     } else {
-      groups.push_back({outcome.failure, outcome.statement, outcome.lacking, {outcome.release}});
+      groups.push_back(std::move(own));
     }
   }
   return groups;

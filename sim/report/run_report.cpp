@@ -4,22 +4,21 @@
 #include <list>
 #include <memory>
 
-#include "sim/release_features.h"
-
 namespace zero3::sim {
 namespace {
 
 AlikeReleases compare_releases(const ReleaseSweep& sweep, const RankFailure* own) {
   AlikeReleases alike;
-  for (const ReleaseSweep::Outcome& outcome : sweep.outcomes) {
-    if (outcome.lacking) {
-      alike.lacking.push_back(outcome.release);
-    } else if (!outcome.failure) {
-      alike.completes.push_back(outcome.release);
-    } else if (own != nullptr && *outcome.failure == own->kind && outcome.statement == own->statement) {
-      alike.alike.push_back(outcome.release);
+  for (const ReleaseOutcome& one : sweep) {
+    const std::optional<EndingFailure>& failure = one.outcome.failure;
+    if (one.outcome.end == End::kLacking) {
+      alike.lacking.push_back(one.release);
+    } else if (!failure) {
+      alike.completes.push_back(one.release);
+    } else if (own != nullptr && failure->kind == own->kind && failure->statement == own->statement) {
+      alike.alike.push_back(one.release);
     } else {
-      alike.otherwise[std::string(name(*outcome.failure))].push_back(outcome.release);
+      alike.otherwise[std::string(name(failure->kind))].push_back(one.release);
     }
   }
   return alike;
@@ -61,29 +60,7 @@ std::vector<Release> RunReport::failing_releases() const {
 }
 
 ReleaseSweep sweep_releases(const Experiment& experiment, uint64_t seed) {
-  ReleaseSweep sweep;
-  ReleaseSweep::Outcome outcome;
-  size_t changes_simulated = 0;  // a release that changed nothing does what the one before it did
-  for (const Release& release : known_releases()) {
-    if (first_missing(experiment, release)) {
-      sweep.outcomes.push_back({.release = release, .lacking = true, .failure = std::nullopt});
-      continue;
-    }
-    const size_t changes = changes_until(release).size();
-    if (changes != changes_simulated) {
-      const SimulationResult result = simulate(experiment, {release, seed, {}});
-      outcome = {};
-      if (result.failed()) {
-        const RankFailure& failure = *result.ranks[static_cast<size_t>(result.first_failed_rank)].failure;
-        outcome.failure = failure.kind;
-        outcome.statement = failure.statement;
-      }
-    }
-    changes_simulated = changes;
-    outcome.release = release;
-    sweep.outcomes.push_back(outcome);
-  }
-  return sweep;
+  return outcomes_on(experiment, known_releases(), {.seed = seed, .audited = false});
 }
 
 std::vector<std::vector<std::string>> statement_texts(const std::vector<Program>& programs) {

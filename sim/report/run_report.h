@@ -9,6 +9,7 @@
 
 #include "coordinator/release.h"
 #include "sim/audit/audit.h"
+#include "sim/outcome/outcome.h"
 #include "sim/parting.h"
 #include "sim/report/recording.h"
 #include "sim/simulate.h"
@@ -16,16 +17,8 @@
 
 namespace zero3::sim {
 
-// What one experiment does on every known release.
-struct ReleaseSweep {
-  struct Outcome {
-    Release release;
-    bool lacking = false;                // it has not everything that the program uses
-    std::optional<FailureKind> failure;  // none: completes
-    size_t statement = 0;
-  };
-  std::vector<Outcome> outcomes;  // oldest release first
-};
+// What one experiment does on every known release, oldest first; not audited.
+using ReleaseSweep = std::vector<ReleaseOutcome>;
 
 ReleaseSweep sweep_releases(const Experiment& experiment, uint64_t seed);
 
@@ -35,13 +28,6 @@ struct AlikeReleases {
   std::vector<Release> completes;
   std::map<std::string, std::vector<Release>> otherwise;  // by the failure's name
   std::vector<Release> lacking;                           // releases without something that the program uses
-};
-
-// What one rank moved and held, and what went wrong though nothing was raised.
-struct RankAudit {
-  int rank = 0;
-  Usage usage;
-  std::vector<SilentFault> faults;
 };
 
 struct RunReport {
