@@ -121,6 +121,8 @@ Raised Engine::optimizer_step(bool overflow) {
     if (Raised raised = offload_.partition_all_parameters())
       return through(std::move(raised), "_partition_all_parameters");
   }
+  if (behaviour.coordinator == Coordinator::kPrefetch)
+    gradient_buffer_.clear();  // zero_grad, of the last step
   gradient_buffer_.settle(overflow);
   const bool looks_for_overflow = !behaviour.overflow_checked_in_fp16_only || runtime_.settings.fp16;
   if (looks_for_overflow && behaviour.overflow_read_from_buffer) {
@@ -292,7 +294,7 @@ Raised Engine::meet_to_save() {
 Raised Engine::load_checkpoint() {
   if (runtime_.behaviour.load_prologue) {
     if (Raised raised = checkpoint_prologue()) return through(std::move(raised), "load_checkpoint");
-    return checkpoint_epilogue();
+    return states_offloaded_ ? load_offloaded() : checkpoint_epilogue();
   }
   if (Raised raised = load_module_state_dict())
     return through(through(std::move(raised), "_load_checkpoint"), "load_checkpoint");
@@ -300,6 +302,15 @@ Raised Engine::load_checkpoint() {
     return through(std::move(raised), "load_checkpoint");
   }
   return gather_persistent();
+}
+
+// The list of partitions that the loaded values are copied to is empty while the states are offloaded.
+Raised Engine::load_offloaded() const {
+  Raised raised = list_index_out_of_range();
+  for (const char* function :
+       {"_rigid_load_state_dict", "load_state_dict", "_load_zero_checkpoint", "load_checkpoint"})
+    raised = through(std::move(raised), function);
+  return raised;
 }
 
 // Before v0.6.0 nothing partitions the params first, so that those that are gathered do not have the saved shape.
@@ -314,9 +325,10 @@ Raised Engine::load_module_state_dict() {
 
 void Engine::compare_shapes(const Module& module, const std::string& prefix, std::string& mismatches) const {
   const std::vector<int64_t> saved = {runtime_.behaviour.partitioned_data_numel};
-  for (const Param* param : module.own_params) {
+  for (size_t i = 0; i < module.own_params.size(); ++i) {
+    const Param* param = module.own_params[i];
     if (!param->data_is_full || param->ds_shape == saved) continue;
-    mismatches += "\n\tsize mismatch for " + prefix + last_part(param->name) +
+    mismatches += "\n\tsize mismatch for " + prefix + module.own_param_names[i] +
                   ": copying a param with shape " + torch_size(saved) +
                   " from checkpoint, the shape in current model is " + torch_size(param->ds_shape) + ".";
   }

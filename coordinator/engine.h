@@ -79,6 +79,7 @@ class Engine {
   Raised check_averaged_gradients();
   Raised meet_to_save();
   Raised map_partitions();
+  Raised load_offloaded() const;
   Raised load_module_state_dict();
   void compare_shapes(const Module& module, const std::string& prefix, std::string& mismatches) const;
   Raised reduce_gradients();

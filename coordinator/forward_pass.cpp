@@ -227,15 +227,27 @@ Value ForwardPass::op(Module* module, std::span<const Value> inputs, std::span<P
       (std::ranges::any_of(inputs, wants_grad) ||
        std::ranges::any_of(weights, [](const Param* param) { return param->requires_grad; }));
   if (!requires_grad) return {};
-  const int index = tape_.add({.module = module, .frame = frame_, .saves = true});
+  const bool saves = saves_tensors(module, inputs, weights);
+  const int index = tape_.add({.module = module, .frame = frame_, .saves = saves});
   for (const Value& input : inputs) {
     if (input.requires_grad && input.node >= 0) tape_.add_input(input.node);
   }
   for (Param* param : weights) {
     if (param->requires_grad) tape_.add_weight(param);
   }
-  count_save();
+  if (saves) count_save();
   return {index, true};
+}
+
+// A Linear of which only the bias learns, on an input without grad, needs nothing for its backward. (Where it is
+// wrapped, it keeps its tensors all the same.)
+bool ForwardPass::saves_tensors(const Module* module, std::span<const Value> inputs,
+                                std::span<Param* const> weights) const {
+  if (module == nullptr || module->type != "Linear" || runtime_.behaviour.linear_is_wrapped) return true;
+  if (!module->used_externals.empty()) return true;
+  return std::ranges::any_of(inputs, &Value::requires_grad) ||
+         std::ranges::any_of(
+             weights, [](const Param* param) { return param->requires_grad && param->ds_shape.size() > 1; });
 }
 
 Value ForwardPass::wrap_post_backward(Module& module, ParameterOffload* owner, Value input) {

@@ -53,6 +53,8 @@ class ForwardPass {
   Raised forward_hooks(const Call& call, std::vector<Value>& outputs);
   // `module`: whose own computation it is; null for what is made of its result
   Value op(Module* module, std::span<const Value> inputs, std::span<Param* const> weights);
+  bool saves_tensors(const Module* module, std::span<const Value> inputs,
+                     std::span<Param* const> weights) const;
   Value wrap_post_backward(Module& module, ParameterOffload* owner, Value input);
   Value wrap_pre_backward(Module& module, ParameterOffload* owner, Value output);
   Raised run_node(int index);

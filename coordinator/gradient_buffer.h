@@ -1,6 +1,7 @@
 // What has overflowed in the optimizer's flat buffer of gradients, which keeps what no later backward overwrites.
 #pragma once
 
+#include <cstdint>
 #include <set>
 #include <vector>
 
@@ -10,12 +11,14 @@ struct Param;
 
 class GradientBuffer {
  public:
-  // The gradients that one backward has reduced. Those of the first since the step overwrite what the buffer holds of
-  // their params, those of later ones are added to it.
+  // The gradients that one backward has reduced. Those of the first since the step overwrite what the buffer holds
+  // of their params, those of later ones are added to it.
   void arrive(const std::vector<Param*>& gradients);
+  // What it held before this cycle is gone.
+  void clear() { overflowed_.clear(); }
   // The step at the end of the accumulation cycle; `overflow`: what arrived in the cycle had overflowed.
   void settle(bool overflow);
-  // The optimizer updates the weights with what the buffer holds: the gradients of those it spoils overflow from now on.
+  // The optimizer updates the weights with what the buffer holds. Those it spoils make gradients that overflow.
   void update_weights() { spoiled_.insert(overflowed_.begin(), overflowed_.end()); }
 
   // After settle(): whether anything in the buffer has overflowed,
@@ -29,9 +32,9 @@ class GradientBuffer {
     bool overwrites;
   };
 
-  std::vector<Arrived> arrived_;       // since the step
-  std::set<const Param*> overflowed_;  // partitions in the buffer
-  std::set<const Param*> spoiled_;     // weights
+  std::vector<Arrived> arrived_;  // since the step
+  std::set<int64_t> overflowed_;  // ds_ids of partitions in the buffer
+  std::set<int64_t> spoiled_;     // of weights
   bool first_of_cycle_ = true;
   bool spoiled_took_part_ = false;
   bool arrived_overflowed_ = false;

@@ -127,7 +127,7 @@ void Model::connect(const ModelSpec& spec) {
     for (size_t p = 0; p < module_spec.params.size(); ++p) {
       const ParamSpec& tied = module_spec.params[p];
       if (tied.tied_module >= 0) spec_params_[i][p] = param(tied.tied_module, tied.tied_param);
-      own.add(spec_params_[i][p]);
+      if (own.add(spec_params_[i][p])) modules_[i]->own_param_names.push_back(module_spec.params[p].name);
     }
     modules_[i]->own_params = own.take();
     OrderedSet<Module> children;

@@ -42,8 +42,9 @@ struct Module {
   bool training = true;
   bool is_leaf = false;
   int outputs = 1;
-  std::vector<Param*> own_params;  // named_parameters(recurse=False): no duplicates
-  std::vector<Module*> children;   // children(): no duplicates under one parent
+  std::vector<Param*> own_params;            // named_parameters(recurse=False): no duplicates
+  std::vector<std::string> own_param_names;  // what this module calls them
+  std::vector<Module*> children;             // children(): no duplicates under one parent
   std::vector<Param*> external_params;
   std::vector<Param*> used_externals;  // what its forward uses beside its own
   std::vector<Param*> ds_recompute_parameters;

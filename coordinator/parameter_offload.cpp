@@ -153,7 +153,7 @@ void ParameterOffload::register_module(Module& module) {
   module.ds_id = process_.next_module_id;
   module.ds_recompute_parameters.clear();
   if (module.is_leaf) {
-    for (Param* param : module.params()) param->ds_z3_leaf_module = &module;
+    for (Param* param : parameters_of(module)) param->ds_z3_leaf_module = &module;
   } else {
     for (Module* child : module.children) {
       ++process_.next_module_id;

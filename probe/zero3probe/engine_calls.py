@@ -1,4 +1,5 @@
 """A run's operations as calls on the installed DeepSpeed: engines, contexts, each release's names."""
+import os
 import types
 from typing import Any, Dict, List
 
@@ -138,7 +139,10 @@ class Engines:
         engine.save_checkpoint(self._folder, tag="step%d" % self._saved)
 
     def _do_load_checkpoint(self, op: Op, engine: Any, place: Any) -> None:
-        engine.load_checkpoint(self._folder, tag="step%d" % self._saved if self._saved else None)
+        tag = "step%d" % max(self._saved, 1)  # before any save, that of an earlier job (ranks.py)
+        if not os.path.isdir(os.path.join(self._folder, tag)):  # DeepSpeed would warn, and load nothing
+            raise CannotRun("load_checkpoint finds no checkpoint")
+        engine.load_checkpoint(self._folder, tag=tag)
 
     def _do_empty_partition_cache(self, op: Op, engine: Any, place: Any) -> None:
         engine.empty_partition_cache()

@@ -83,7 +83,7 @@ class Rank:
         torch.manual_seed(1)
         if self._installed.on_gpu:
             torch.cuda.set_device(number)
-        store = dist.HashStore() if ranks == 1 else dist.FileStore(os.path.join(folder, "store"), ranks)
+        store = dist.HashStore() if ranks == 1 else dist.FileStore(store_in(folder), ranks)
         dist.init_process_group("nccl" if self._installed.on_gpu else "gloo", store=store, rank=number,
                                 world_size=ranks)
 
@@ -152,6 +152,11 @@ class Rank:
             while os.read(self._control, 1) == HURRY:
                 pass
         os._exit(TIMED_OUT)
+
+
+def store_in(folder: str) -> str:
+    """The file where several ranks meet."""
+    return os.path.join(folder, "store")
 
 
 def _short(name: str) -> str:

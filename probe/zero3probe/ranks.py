@@ -1,4 +1,6 @@
 """All ranks of a run, forked from a process that has imported DeepSpeed: their lines, however they end."""
+import contextlib
+import dataclasses
 import gc
 import json
 import os
@@ -11,7 +13,7 @@ from typing import Any, Callable, Dict, List
 
 from zero3probe import rank, trace
 from zero3probe.installed import Installed
-from zero3probe.run import Run
+from zero3probe.run import Op, Run, Statement
 from zero3probe.tap import Tap
 
 _REFUSED = b'{"event":"refused"'
@@ -71,6 +73,16 @@ class Runner:
         """Writes the lines of all ranks. Returns the gravest end of one: DONE, RAISED, TIMED_OUT, REFUSED."""
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         folder = tempfile.mkdtemp(prefix="zero3probe-", dir=shared)
+        try:
+            if _loads_first(run):
+                self._run_ranks(_earlier_job(run), folder, lambda lines: None)
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(rank.store_in(folder))
+            return self._run_ranks(run, folder, write)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _run_ranks(self, run: Run, folder: str, write: Callable[[bytes], None]) -> int:
         children: List[_Child] = []
         try:
             for number in range(run.ranks):
@@ -79,7 +91,6 @@ class Runner:
         finally:
             for child in children:
                 _end(child)
-            shutil.rmtree(folder, ignore_errors=True)
 
     def _fork(self, run: Run, number: int, folder: str, others: List[_Child]) -> _Child:
         lines, lines_end = os.pipe()
@@ -146,6 +157,23 @@ class Runner:
         write(trace.line(dict(keys, event="died", text="killed by signal %d (%s)"
                               % (number, signal.Signals(number).name))))
         return rank.RAISED
+
+
+def _loads_first(run: Run) -> bool:
+    """Whether a rank loads a checkpoint before it has saved one: then an earlier job has."""
+    for program in run.programs:
+        for op in (op for statement in program for op in statement.ops):
+            if op.op == "load_checkpoint":
+                return True
+            if op.op == "save_checkpoint":
+                break
+    return False
+
+
+def _earlier_job(run: Run) -> Run:
+    """A job of the same engines that saves a checkpoint and ends."""
+    save = [Statement("c", [Op("save_checkpoint")])]
+    return dataclasses.replace(run, programs=[save for _ in run.programs])
 
 
 def _refused(children: List[_Child], writing: _Child, write: Callable[[bytes], None]) -> int:

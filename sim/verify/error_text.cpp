@@ -3,6 +3,9 @@
 #include <regex>
 #include <set>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 namespace zero3::sim {
 namespace {
 
@@ -13,6 +16,21 @@ struct ComparableError {
 
   bool operator==(const ComparableError&) const = default;
 };
+
+// A param's description with the module ids of its active_sub_modules ascending: a Python set of ints has them in an
+// order that depends on what it held before.
+std::string ids_ascending(const std::string& param) {
+  static const std::regex kIds(R"('active_sub_modules': \{([0-9, ]+)\})");
+  static const std::regex kId("[0-9]+");
+  std::smatch found;
+  if (!std::regex_search(param, found, kIds)) return param;
+  const std::string ids = found[1].str();
+  std::set<int> sorted;
+  for (std::sregex_iterator it(ids.begin(), ids.end(), kId), end; it != end; ++it)
+    sorted.insert(std::stoi(it->str()));
+  return found.prefix().str() + fmt::format("'active_sub_modules': {{{}}}", fmt::join(sorted, ", ")) +
+         found.suffix().str();
+}
 
 ComparableError comparable(const std::string& error) {
   static const std::regex kEmpty(R"(tensor\(\[\]([^()]*|\([0-9, ]*\))*\))");
@@ -25,7 +43,7 @@ ComparableError comparable(const std::string& error) {
   ComparableError result;
   for (const std::regex& pattern : {kSummary, kMethod}) {
     for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it)
-      result.params.insert((*it)[0].str());
+      result.params.insert(ids_ascending((*it)[0].str()));
   }
   result.skeleton = std::regex_replace(std::regex_replace(text, kSummary, "%"), kMethod, "%");
   return result;

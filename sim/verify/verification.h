@@ -32,13 +32,14 @@ struct Verification {
   Verdict verdict() const;
 };
 
-// Runs the model and compares. The real run's sets of tensors have an order that nobody knows, and where something raises
-// it decides what came before: where the model differs with one order, it may agree with another, which is then the
-// run's. `seed`: of the first order tried.
+// Runs the model and compares. The real run's sets of tensors have an order that nobody knows, and where something
+// raises it decides what came before: where the model differs with one order, it may agree with another, which is then
+// the run's. `seed`: of the first order tried.
 Verification held(const Experiment& experiment, const std::string& name, uint64_t seed,
                   const Release& release, ProbeAnswer real);
 
-// The same with a run of the probe. A real run that times out where the model goes on is repeated once with three times the time.
+// The same with a run of the probe. A real run that times out where the model goes on is repeated once with three times
+// the time.
 // Throws ProbeUnavailable.
 Verification verify(const Experiment& experiment, const std::string& name, uint64_t seed,
                     const Release& release, ProbeSession& probe);

@@ -1,5 +1,6 @@
 // zero3sim verify with a probe that replays a trace of real DeepSpeed: what it prints, and its exit codes.
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -70,6 +71,27 @@ TEST(Verify, IsInconclusiveWhereTheProbeDies) {
   const Outcome outcome = verify("dies", kProgram);
   EXPECT_EQ(outcome.exit_code, 4);
   EXPECT_THAT(outcome.out, HasSubstr("inconclusive: the probe died: exit status 9\nfake: out of memory"));
+}
+
+// Every rank's trace up to its first all-gather, where it would have waited for ever.
+TEST(Verify, HasAnExitCodeOfItsOwnForARunThatWaitsForEver) {
+  Folder folder;
+  const std::vector<std::string> real = lines_of(read_file("tests/sim/verify/v0.15.2.skipped-layer.jsonl"));
+  std::string trace = real.front() + "\n";
+  for (const std::string rank : {"0", "1"}) {
+    for (const std::string& line : real) {
+      if (!line.starts_with("{\"rank\":" + rank)) continue;
+      trace += line + "\n";
+      if (line.ends_with("\"reason\":\"needed\"}")) break;
+    }
+    trace +=
+        "{\"rank\":" + rank + ",\"statement\":0,\"event\":\"timeout\",\"text\":\"not done after 30 s\"}\n";
+  }
+  trace += "{\"event\":\"end\"}\n";
+  const Outcome outcome = shell("FAKE_PROBE_TRACE=" + shell_quoted(folder.write("hangs.jsonl", trace)) +
+                                " zero3sim verify --python tests/sim/verify/fake_probe " + kProgram);
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("differs at step 1 (t:ABC) on rank 0: hang\n"));
 }
 
 TEST(Verify, NeedsRealDeepSpeed) {

@@ -235,6 +235,34 @@ TEST_F(RealTrace, MayReleaseInAnotherOrder) {
   EXPECT_EQ(compare(ours, theirs).outcome, Outcome::kDiffers);
 }
 
+// Which params a fetch has waited for when an empty one raises is Python's order of a set: any one is the release's.
+TEST(Held, TakesTheOrderOfASetAsTheRealRunHasIt) {
+  const Release release = *Release::parse("0.6.3");  // raises for a param without elements
+  Experiment experiment = real_experiment();
+  ModuleSpec& several = experiment.model.modules[1];
+  several.params.push_back({.name = "second", .shape = {64}});
+  several.params.push_back({.name = "none", .shape = {0}});
+  const ModelRun first = model_run(experiment, "p", release, 0);
+  ASSERT_TRUE(first.result.failed());
+  int others = 0;
+  for (uint64_t order = 100; order < 110; ++order) {
+    const RunTrace real = model_run(experiment, "p", release, order).trace;
+    if (compare(first.trace, real).outcome == Outcome::kAgrees) continue;
+    ++others;
+    EXPECT_TRUE(
+        held(experiment, "p", 0, release, {.kind = ProbeAnswer::Kind::kTrace, .trace = real, .text = {}})
+            .agrees())
+        << order;
+    RunTrace changed = real;
+    changed.by_rank[0].statements[0].statuses = "D.weight=N";
+    EXPECT_FALSE(
+        held(experiment, "p", 0, release, {.kind = ProbeAnswer::Kind::kTrace, .trace = changed, .text = {}})
+            .agrees())
+        << order;
+  }
+  EXPECT_GT(others, 0);
+}
+
 // #5828 ends in an error on this release because a reset raises where later ones clean.
 TEST_F(RealTrace, DiffersFromAnotherReleaseByTheFlagThatDecides) {
   const Release later = *Release::parse("0.15.3");
@@ -283,6 +311,11 @@ TEST(SameError, IsBlindToValuesOrderAndFoldersAlone) {
   const std::string b = "{'id': 2, 'status': 'INFLIGHT', 'active_sub_modules': {3}}";
   EXPECT_TRUE(same_error("X: [" + a + ", " + b + "]", "X: [" + b + ", " + a + "]"));
   EXPECT_FALSE(same_error("X: [" + a + ", " + b + "]", "X: [" + a + ", " + a + "]"));
+  const std::string several = "{'id': 2, 'status': 'INFLIGHT', 'active_sub_modules': {5, 4}}";
+  EXPECT_TRUE(
+      same_error("X: " + several, "X: {'id': 2, 'status': 'INFLIGHT', 'active_sub_modules': {4, 5}}"));
+  EXPECT_FALSE(
+      same_error("X: " + several, "X: {'id': 2, 'status': 'INFLIGHT', 'active_sub_modules': {4, 6}}"));
   EXPECT_TRUE(same_error("X: no name (/opt/a.py)", "X: no name (/home/b.py)"));
   EXPECT_TRUE(same_error("X: rank0: [np.int64(0), np.int64(-1)]", "X: rank0: [0, -1]"));
   EXPECT_FALSE(same_error("RuntimeError: no", "ValueError: no"));
