@@ -50,7 +50,7 @@ enum class OpKind {
   kForwardDirect,  // plan = modules called without the root
   kBackward,
   kStep,
-  kTrain,  // engine.train()
+  kTrain,  // engine.train(), or of a module
   kEval,   // engine.eval()
   kSave16bit,
   kConsolidate,  // _zero3_consolidated_16bit_state_dict
@@ -75,6 +75,7 @@ struct Op {
   std::vector<ParamRef> params = {};
   int modifier_rank = -1;  // -1: None
   bool overflow = false;   // a step whose gradients overflowed: skipped by the optimizer
+  int module = -1;         // of train and eval, index in the model: that module's alone; -1: the engine's
 
   bool operator==(const Op&) const = default;
 };

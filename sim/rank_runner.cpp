@@ -26,8 +26,10 @@ Raised RankRunner::run_op(const Op& op) {
     case OpKind::kForwardDirect: return engine.forward_direct(calls(op.plan), op.grad_enabled);
     case OpKind::kBackward: return engine.backward();
     case OpKind::kStep: return engine.step(op.overflow);
-    case OpKind::kTrain: engine.train(true); return nullptr;
-    case OpKind::kEval: engine.train(false); return nullptr;
+    case OpKind::kTrain:
+    case OpKind::kEval:
+      set_training(engine, op);
+      return nullptr;
     case OpKind::kSave16bit: return engine.save_16bit_model();
     case OpKind::kConsolidate: return engine.consolidated_16bit_state_dict();
     case OpKind::kSaveCheckpoint: return engine.save_checkpoint();
@@ -46,6 +48,12 @@ Raised RankRunner::run_op(const Op& op) {
     case OpKind::kRegisterHooksAgain: return engine.register_hooks_again();
   }
   return nullptr;
+}
+
+void RankRunner::set_training(Engine& engine, const Op& op) {
+  const bool mode = op.kind == OpKind::kTrain;
+  if (op.module < 0) return engine.train(mode);
+  for (Module* module : modules_of(model_.module(op.module))) module->training = mode;
 }
 
 std::vector<Call> RankRunner::calls(const std::vector<PlannedCall>& plan) {

@@ -24,6 +24,7 @@ class RankRunner {
 
  private:
   Raised run_op(const Op& op);
+  void set_training(Engine& engine, const Op& op);
   std::vector<Call> calls(const std::vector<PlannedCall>& plan);
 
   Process process_;

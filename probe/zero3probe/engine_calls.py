@@ -120,10 +120,10 @@ class Engines:
         engine.step()
 
     def _do_train(self, op: Op, engine: Any, place: Any) -> None:
-        engine.train()
+        (engine if op.module is None else self.model.modules[op.module]).train()
 
     def _do_eval(self, op: Op, engine: Any, place: Any) -> None:
-        engine.eval()
+        (engine if op.module is None else self.model.modules[op.module]).eval()
 
     def _do_save_16bit_model(self, op: Op, engine: Any, place: Any) -> None:
         save = getattr(engine, "save_16bit_model", None) or engine.save_fp16_model

@@ -104,6 +104,7 @@ class Op:
     overflow: bool = False
     params: List[ParamRef] = field(default_factory=list)
     modifier_rank: Optional[int] = None
+    module: Optional[int] = None  # of train and eval: that module's alone
 
 
 @dataclass

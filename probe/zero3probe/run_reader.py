@@ -332,6 +332,9 @@ def _read_op(run: Run, item: Any) -> Op:
         op.direct = fields.take("direct", bool, False)
     elif op.op == "step":
         op.overflow = fields.take("overflow", bool, False)
+    elif op.op in ("train", "eval"):
+        module = fields.take("module", int, None)
+        op.module = None if module is None else _index(module, len(run.modules), "module")
     elif op.op == "gather":
         op.params = [_check_ref(run, _ref(ref)) for ref in fields.take("params", list)]
         op.modifier_rank = fields.take("modifier_rank", int, None)

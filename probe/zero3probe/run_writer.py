@@ -143,7 +143,7 @@ def op_item(op: Op) -> Dict[str, Any]:
     if op.plan is not None:
         item["plan"] = op.plan
     for key, value, default in (("grad", op.grad, True), ("direct", op.direct, False),
-                                ("overflow", op.overflow, False)):
+                                ("overflow", op.overflow, False), ("module", op.module, None)):
         if value != default:
             item[key] = value
     if op.op == "gather":

@@ -214,6 +214,7 @@ class BodyReader {
   static std::vector<std::string_view> keys_of(OpKind kind) {
     if (kind == OpKind::kForward) return {"op", "engine", "plan", "grad", "direct"};
     if (kind == OpKind::kStep) return {"op", "engine", "overflow"};
+    if (kind == OpKind::kTrain || kind == OpKind::kEval) return {"op", "engine", "module"};
     if (kind == OpKind::kGatherEnter) return {"op", "engine", "params", "modifier_rank"};
     return {"op", "engine"};
   }
@@ -232,6 +233,8 @@ class BodyReader {
     const auto engines = static_cast<int64_t>(run_.experiment.engines.size());
     Op op{.kind = word->kind, .engine = static_cast<int>(fields.whole_or("engine", 0, engines - 1, 0))};
     op.overflow = fields.boolean_or("overflow", false);
+    const auto modules = static_cast<int64_t>(run_.experiment.model.modules.size());
+    op.module = static_cast<int>(fields.whole_or("module", 0, modules - 1, -1));
     if (op.kind == OpKind::kForward) {
       if (plans_.empty()) place.fail(item.column, "no plan was defined before this forward");
       const int64_t last = static_cast<int64_t>(plans_.size()) - 1;

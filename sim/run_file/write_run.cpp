@@ -195,6 +195,7 @@ class ProgramWriter {
       if (op.kind == OpKind::kForwardDirect) item["direct"] = true;
     }
     if (op.overflow) item["overflow"] = true;
+    if (op.module >= 0) item["module"] = op.module;
     if (op.kind == OpKind::kGatherEnter) {
       item["params"] = ordered_json::array();
       for (const ParamRef& ref : op.params)

@@ -128,13 +128,36 @@ class ProgramReader {
     Step step{.text = text_of(node), .place = node.place};
     const YamlNode& value = *node.find(verb_key->text);
     if (verb == nullptr) {
-      if (!value.is_null()) file_.fail(value.place, fmt::format("'{}' takes no value", verb_key->text));
       const Word* word = find_word(verb_key->text);
-      step.ops = {{.kind = word->kind, .engine = read_engine(node), .overflow = word->overflow}};
+      StepOp op{.kind = word->kind, .engine = read_engine(node), .overflow = word->overflow};
+      step.ops = value.is_null() ? std::vector<StepOp>{std::move(op)} : ops_of_modules(op, *word, value);
       return step;
     }
     read_verb(step, verb->name, node, value);
     return step;
+  }
+
+  // `eval_mode: body.norm`: of modules instead of the engine.
+  std::vector<StepOp> ops_of_modules(const StepOp& op, const Word& word, const YamlNode& value) const {
+    if (op.kind != OpKind::kTrain && op.kind != OpKind::kEval)
+      file_.fail(value.place, fmt::format("'{}' takes no value", word.name));
+    const int root = engines_[static_cast<size_t>(op.engine)].setup.root;
+    std::vector<StepOp> ops;
+    const auto add = [&](const YamlNode& node) {
+      const std::string& path = file_.text(node, "a module's name", "for example eval_mode: [fc1]");
+      ops.push_back(op);
+      ops.back().module = model_.find(root, path);
+      if (ops.back().module >= 0) return;
+      std::vector<std::string> known = model_.extra_of(root).child_names;
+      file_.fail(node.place, fmt::format("there is no module '{}'", path), suggestion(path, known));
+    };
+    if (value.is_scalar()) {
+      add(value);
+    } else {
+      for (const YamlNode& item : file_.list(value, std::string(word.name), "for example [fc1]").items) add(item);
+    }
+    if (ops.empty()) file_.fail(value.place, fmt::format("'{}' of no module", word.name));
+    return ops;
   }
 
   // "train", "evaluate" and "forward" alone call what the model says it calls.

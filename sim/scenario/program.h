@@ -20,6 +20,7 @@ struct StepOp {
   std::vector<ParamRef> params = {};
   int modifier_rank = -1;
   bool overflow = false;
+  int module = -1;
 };
 
 struct Step;

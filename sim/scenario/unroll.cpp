@@ -88,7 +88,8 @@ class Unroller {
                                .plan = settle(op.plan, below(place, i), step),
                                .params = op.params,
                                .modifier_rank = op.modifier_rank,
-                               .overflow = op.overflow});
+                               .overflow = op.overflow,
+                               .module = op.module});
     }
     program_.push_back(std::move(statement));
   }

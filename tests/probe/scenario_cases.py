@@ -108,6 +108,8 @@ program:
     do: [forward: block, {unwrap_model_for_generation: [forward, evaluate]}]
   - {gather: layers.3.t, modifier_rank: None}
   - {backward: , engine: critic}
+  - eval_mode: [block, layers.3]
+  - {train_mode: body, engine: 1}
 """.replace("forward: {direct}", "forward: block\n    direct: true")
 
 CHOICES = """program:

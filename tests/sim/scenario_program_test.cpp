@@ -37,6 +37,16 @@ TEST(ScenarioProgram, TrainIsModeForwardBackwardStep) {
   EXPECT_FALSE(experiment.input_requires_grad);
 }
 
+TEST(ScenarioProgram, ModesOfModules) {
+  const Program program = run("  - eval_mode: emb\n  - train_mode: [head, emb]\n  - train_mode\n").rank_programs[0];
+  ASSERT_EQ(program.size(), 3u);
+  ASSERT_EQ(program[1].ops.size(), 2u);
+  EXPECT_EQ(program[0].ops[0].kind, OpKind::kEval);
+  EXPECT_EQ(program[0].ops[0].module, program[1].ops[1].module);
+  EXPECT_NE(program[1].ops[0].module, program[1].ops[1].module);
+  EXPECT_EQ(program[2].ops[0].module, -1);
+}
+
 TEST(ScenarioProgram, EveryOperationCanBeWritten) {
   const Experiment experiment = run(R"(
   - forward: emb

@@ -42,6 +42,7 @@ class StepOp:
         self.overflow = False
         self.params: List[ParamRef] = []
         self.modifier_rank: Optional[int] = None
+        self.module: Optional[int] = None
 
 
 class Step:
@@ -99,10 +100,23 @@ class _ProgramReader:
         if verb in _VERBS:
             self._read_verb(step, verb, node, value)
             return step
-        if not value.is_null:
-            file.fail(value.place, "'%s' takes no value" % verb)
         step.ops = [_word_op(verb, self._read_engine(node))]
+        if not value.is_null:
+            step.ops = self._ops_of_modules(step.ops[0], verb, value)
         return step
+
+    def _ops_of_modules(self, op: StepOp, verb: str, value: Node) -> List[StepOp]:
+        """`eval_mode: body.norm`: of modules instead of the engine."""
+        if op.op not in ("train", "eval"):
+            self._file.fail(value.place, "'%s' takes no value" % verb)
+        root = self._engines[op.engine].setup.root
+        ops = []
+        for item in [value] if value.is_scalar else self._file.list(value, verb):
+            path = self._file.text(item, "a module's name")
+            ops.append(StepOp(op.op, op.engine))
+            found = self._model.find(root, path)
+            ops[-1].module = found if found >= 0 else self._file.fail(item.place, "there is no module '%s'" % path)
+        return ops or self._file.fail(value.place, "'%s' of no module" % verb)
 
     def _read_word(self, node: Node) -> Step:
         """"train", "evaluate" and "forward" alone call what the model says it calls."""

@@ -125,7 +125,7 @@ class _Unroller:
         statement = Statement(text)
         for i, op in enumerate(ops):
             settled = Op(op.op, op.engine, self._settle_plan(op.plan, _below(place, i), step), op.grad, op.direct,
-                         op.overflow, op.params, op.modifier_rank)
+                         op.overflow, op.params, op.modifier_rank, op.module)
             statement.ops.append(settled)
             if op.modifier_rank is not None and op.modifier_rank >= self._ranks:
                 self._file.fail(step.place, "modifier_rank %d of %d rank(s)" % (op.modifier_rank, self._ranks))
