@@ -9,6 +9,7 @@
 
 #include "sim/bad_input.h"
 #include "sim/release_selection.h"
+#include "sim/whole_file.h"
 
 namespace zero3::sim::cli {
 namespace {
@@ -38,18 +39,23 @@ std::vector<std::string> scenario_files(const std::vector<std::string>& paths) {
       files.push_back(path);
       continue;
     }
-    std::vector<std::string> found;
-    auto entry = std::filesystem::recursive_directory_iterator(path);
-    for (; entry != std::filesystem::recursive_directory_iterator(); ++entry) {
-      if (entry->is_directory() && entry->path().filename() == kCanaries) entry.disable_recursion_pending();
-      if (entry->path().extension() == ".yaml") found.push_back(entry->path().string());
-    }
+    const std::vector<std::string> found = scenarios_below(path);
     if (found.empty())
       throw BadInput(fmt::format("{}: no scenario below this folder", path), "scenarios end in .yaml");
-    std::ranges::sort(found);
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;
+}
+
+std::vector<std::string> scenarios_below(const std::string& folder) {
+  std::vector<std::string> found;
+  auto entry = std::filesystem::recursive_directory_iterator(folder);
+  for (; entry != std::filesystem::recursive_directory_iterator(); ++entry) {
+    if (entry->is_directory() && entry->path().filename() == kCanaries) entry.disable_recursion_pending();
+    if (entry->path().extension() == ".yaml") found.push_back(entry->path().string());
+  }
+  std::ranges::sort(found);
+  return found;
 }
 
 std::string formatted(const std::vector<RunReport>& reports, Format format) {
@@ -66,18 +72,17 @@ Verdict overall(const std::vector<RunReport>& reports) {
   return verdict;
 }
 
-Ending ending_of(const SimulationResult& result, const std::vector<std::vector<std::string>>& statements,
-                 const Shown& shown) {
+Ending ending_of(const Outcome& outcome) {
   Ending ending;
-  ending.printed = shown.printed;
-  if (shown.silent_faults) ending.silent = kinds_of(*shown.silent_faults);
-  if (!result.failed()) return ending;
-  const RankFailure& failure = *result.ranks[static_cast<size_t>(result.first_failed_rank)].failure;
+  ending.printed = outcome.printed;
+  if (!outcome.audits.empty()) ending.silent = outcome.silent_kinds();
+  if (!outcome.failure) return ending;
+  const EndingFailure& failure = *outcome.failure;
   ending.failure = failure.kind;
-  ending.text = failure.exception + ": " + failure.text;
-  ending.rank = result.first_failed_rank;
+  ending.text = failure.text;
+  ending.rank = failure.rank;
   ending.statement = failure.statement;
-  ending.statement_text = statements[static_cast<size_t>(ending.rank)][failure.statement];
+  ending.statement_text = failure.statement_text;
   for (const RankFailure::NamedParam& param : failure.params)
     ending.params.push_back({param.name, param.status});
   return ending;
@@ -103,13 +108,9 @@ std::string short_form_words(const TryArguments& arguments) {
   return words;
 }
 
-std::string shell_word(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=@%+";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
+void tell(const std::string& text, const std::string& out, const std::string& what) {
+  if (out.empty()) return print(text);
+  write_whole_file(out, text, what);
 }
 
 void print(const std::string& text) {

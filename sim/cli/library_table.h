@@ -9,15 +9,13 @@
 #include "coordinator/release.h"
 #include "sim/cli/common.h"
 #include "sim/scenario/scenario.h"
-#include "sim/simulate.h"
 #include "sim/verdict.h"
 
 namespace zero3::sim::cli {
 
 // How a run differs from what is expected of its release; "" if it does not. A run that completes with wrong data
-// does. `statements`: by rank, the program's texts.
-std::string difference_of(const Expectation& expected, const SimulationResult& result,
-                          const std::vector<std::vector<std::string>>& statements, const Shown& shown);
+// does.
+std::string difference_of(const Expectation& expected, const Outcome& outcome);
 
 // A scenario on the releases asked for.
 struct LibraryRow {

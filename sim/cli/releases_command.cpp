@@ -7,6 +7,7 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/common.h"
 #include "sim/release_selection.h"
+#include "sim/report/words.h"
 
 namespace zero3::sim::cli {
 namespace {
@@ -27,27 +28,13 @@ std::string eras() {
          "\nzero3sim releases R shows the flags of a release, each with the pull request that set it.\n";
 }
 
-// "ForwardStartReset::kAfterRootPreHook" as "after-root-pre-hook".
-std::string plain(std::string_view value) {
-  if (value.starts_with('"')) return std::string(value.substr(1, value.size() - 2));
-  const size_t scope = value.rfind("::k");
-  if (scope == std::string_view::npos) return std::string(value);
-  std::string words;
-  for (const char c : value.substr(scope + 3)) {
-    const bool capital = c >= 'A' && c <= 'Z';
-    if (capital && !words.empty()) words += '-';
-    words += capital ? static_cast<char>(c - 'A' + 'a') : c;
-  }
-  return words;
-}
-
 std::string flags(const Release& release) {
   std::map<std::string_view, Change> last;
   for (const Change& change : changes_until(release)) last.insert_or_assign(change.flag, change);
   std::string text = fmt::format("DeepSpeed {}, era {}\n\n{:<38} {:<26} {:<11} {}\n", release.text(),
                                  era_of(release), "flag", "value", "since", "pull request (commit)");
   for (const auto& [flag, change] : last) {
-    text += fmt::format("{:<38} {:<26} {:<11} {}\n", flag, plain(change.value), change.since.text(),
+    text += fmt::format("{:<38} {:<26} {:<11} {}\n", flag, flag_value_text(change.value), change.since.text(),
                         change.source);
   }
   return text;

@@ -13,16 +13,15 @@
 namespace zero3::sim::cli {
 namespace {
 
-Shown shown_in(const RunReport& report) {
-  Shown shown{.printed = {}, .silent_faults = std::vector<SilentFault>{}};
+Outcome outcome_in(const RunReport& report, const Experiment& experiment) {
+  Outcome outcome = end_of(experiment, report.result);
   for (const RecordedEvent& event : report.recording_of(0).events)
-    if (event.kind == EventKind::kPrint) shown.printed.push_back(event.text);
-  for (const RankAudit& audit : report.audits)
-    shown.silent_faults->insert(shown.silent_faults->end(), audit.faults.begin(), audit.faults.end());
-  return shown;
+    if (event.kind == EventKind::kPrint) outcome.printed.push_back(event.text);
+  outcome.audits = report.audits;
+  return outcome;
 }
 
-void judge(RunReport& report, const Scenario& scenario) {
+void judge(RunReport& report, const Scenario& scenario, const Experiment& experiment) {
   const std::optional<Expectation> expected = scenario.expected_for(report.release);
   const bool hangs = report.failure() != nullptr && report.failure()->kind == FailureKind::kHang;
   if (!expected) {
@@ -30,7 +29,7 @@ void judge(RunReport& report, const Scenario& scenario) {
     return;
   }
   report.expected = expected->failure ? std::string(name(*expected->failure)) : "to complete";
-  report.difference = difference_of(*expected, report.result, report.statements, shown_in(report));
+  report.difference = difference_of(*expected, outcome_in(report, experiment));
   report.verdict = report.difference.empty() ? Verdict::kAsExpected
                    : hangs                   ? Verdict::kHang
                                              : Verdict::kNotAsExpected;
@@ -52,7 +51,7 @@ class ScenarioRuns {
     const std::string title = scenario_.title == scenario_.name ? "" : scenario_.title;
     RunReport report =
         make_report(experiment_, {scenario_.name, title, release, seed_, reproduce(release)}, sweep_);
-    judge(report, scenario_);
+    judge(report, scenario_, experiment_);
     return report;
   }
 

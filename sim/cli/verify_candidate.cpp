@@ -2,10 +2,8 @@
 
 #include <utility>
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include "sim/cli/common.h"
+#include "sim/cli/terminal.h"
 #include "sim/release_features.h"
 #include "sim/report/words.h"
 #include "sim/verify/trace_text.h"
@@ -27,13 +25,12 @@ std::string disagreement(const Candidate& candidate, const Verification& done, c
   const std::optional<Expectation> expected = candidate.scenario->expected_for(release);
   if (!expected) return "";
   if (done.agrees()) {
-    const auto statements = statement_texts(candidate.experiment.rank_programs);
-    Shown shown;
+    Outcome outcome = end_of(candidate.experiment, done.model.result);
     for (const TraceStatement& statement : done.real.trace.by_rank.front().statements) {
       for (const TraceEvent& event : statement.events)
-        if (event.event == name(EventKind::kPrint)) shown.printed.push_back(event.text);
+        if (event.event == name(EventKind::kPrint)) outcome.printed.push_back(event.text);
     }
-    return difference(*expected, ending_of(done.model.result, statements, shown));
+    return difference(*expected, ending_of(outcome));
   }
   for (const RankTrace& rank : done.real.trace.by_rank) {
     if (rank.failed() && !expected->failure)
@@ -41,13 +38,6 @@ std::string disagreement(const Candidate& candidate, const Verification& done, c
     if (rank.failed() || rank.stop) return "";
   }
   return difference(*expected, Ending{});
-}
-
-size_t columns() {
-  constexpr size_t kUsual = 100;
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsual;
-  return size.ws_col;
 }
 
 }  // namespace
@@ -76,7 +66,7 @@ VerifiedRun verified(const Candidate& candidate, const ModelledRelease& modelled
 
 Verdict tell(const VerifyReport& report, const VerifyArguments& arguments) {
   if (!arguments.junit.empty()) write_whole_file(arguments.junit, junit_report(report), "JUnit file");
-  print(arguments.format == Format::kJson ? json_report(report) : text_report(report, columns()));
+  print(arguments.format == Format::kJson ? json_report(report) : text_report(report, terminal_columns()));
   return report.verdict();
 }
 

@@ -2,11 +2,11 @@
 #include <cstdio>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "sim/bad_input.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/common.h"
+#include "sim/cli/terminal.h"
 #include "sim/cli/verify_candidate.h"
 #include "sim/run_file/run_file.h"
 #include "sim/scenario/yaml_reader.h"
@@ -73,26 +73,6 @@ std::vector<Candidate> candidates_of(const VerifyArguments& arguments) {
   }
   return candidates;
 }
-
-class Progress {
- public:
-  explicit Progress(size_t total) : total_(total), shown_(isatty(STDERR_FILENO) != 0) {}
-  ~Progress() { clear(); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void at(const std::string& what) {
-    if (shown_) std::fprintf(stderr, "\r\033[K[%zu/%zu] %s", ++count_, total_, what.c_str());
-  }
-  void clear() const {
-    if (shown_) std::fputs("\r\033[K", stderr);
-  }
-
- private:
-  size_t total_;
-  size_t count_ = 0;
-  bool shown_;
-};
 
 }  // namespace
 

@@ -66,7 +66,7 @@ struct Outcome {
 bool end_alike(const Outcome& a, const Outcome& b);
 
 // The end in a word, for the cell of a table: "ok", a failure's name ("inflight-at-reset", "hang"), "wrong-data",
-// "lacking"; a run that completes with a silent fault worse than harmless has the name of the gravest ("stale-weights").
+// "lacking"; a run that completes with a fault worse than harmless has the name of the gravest ("stale-weights").
 std::string cell_word(const Outcome& outcome);
 // The same in few letters, for a table of many columns: "ok", a failure's code ("IF", "HANG"), "DATA", "-", "STALE".
 std::string cell_code(const Outcome& outcome);

@@ -22,4 +22,10 @@ std::string outcome_text(const Outcome& outcome) {
   return text.empty() ? "completes\n" : text;
 }
 
+std::string hanging(std::string text, size_t blanks) {
+  for (size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1))
+    text.insert(at + 1, blanks, ' ');
+  return text;
+}
+
 }  // namespace zero3::sim

@@ -11,4 +11,7 @@ namespace zero3::sim {
 // release lacks. "completes" where nothing is.
 std::string outcome_text(const Outcome& outcome);
 
+// A text of several lines below a first one: each further line begins with so many blanks.
+std::string hanging(std::string text, size_t blanks);
+
 }  // namespace zero3::sim

@@ -13,13 +13,13 @@
 namespace zero3::sim {
 
 struct TestedProgram {
-  std::string name;
-  std::string title;
-  std::string path;  // of its file
-  Experiment experiment;
+  std::string name = {};
+  std::string title = {};
+  std::string path = {};  // of its file
+  Experiment experiment = {};
   uint64_t seed = 0;
   bool partial = false;  // a recording that was cut: what would have come after is not known
-  std::shared_ptr<const Scenario> scenario;  // null: of a run file
+  std::shared_ptr<const Scenario> scenario = {};  // null: of a run file
 
   int ranks() const { return static_cast<int>(experiment.rank_programs.size()); }
   // A scenario that expects a missing method there raises it; else what the release lacks is the outcome.

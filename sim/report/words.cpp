@@ -103,4 +103,17 @@ std::string_view rule_of(FailureKind kind) {
   }
 }
 
+std::string flag_value_text(std::string_view value) {
+  if (value.starts_with('"')) return std::string(value.substr(1, value.size() - 2));
+  const size_t scope = value.rfind("::k");
+  if (scope == std::string_view::npos) return std::string(value);
+  std::string words;
+  for (const char c : value.substr(scope + 3)) {
+    const bool capital = c >= 'A' && c <= 'Z';
+    if (capital && !words.empty()) words += '-';
+    words += capital ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return words;
+}
+
 }  // namespace zero3::sim

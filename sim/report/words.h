@@ -12,6 +12,9 @@ namespace zero3::sim {
 std::string_view name(EventKind kind);
 std::string_view name(Reason reason);
 
+// A flag's value as people read it: "OnInflight::kWaitAndRelease" as "wait-and-release".
+std::string flag_value_text(std::string_view value);
+
 // Why the release refuses: one sentence about the failure's rule.
 std::string_view rule_of(FailureKind kind);
 

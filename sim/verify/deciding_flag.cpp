@@ -1,11 +1,11 @@
 #include "sim/verify/deciding_flag.h"
 
 #include <algorithm>
-#include <exception>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "sim/behaviour_trial.h"
 #include "sim/verify/model_trace.h"
 
 namespace zero3::sim {
@@ -31,17 +31,16 @@ std::vector<DecidingFlag> deciding_flags(const Experiment& experiment, const Rel
                                          const RunTrace& real, const Difference& difference) {
   std::vector<DecidingFlag> found;
   for (const Change& change : other_values(release)) {
-    Behaviour behaviour = behaviour_of(release);
-    change.apply(behaviour);
-    try {
-      const ModelRun model = model_run(experiment, real.scenario, release, behaviour, seed);
-      const std::optional<Difference> now = difference_of_rank(model.trace, real, difference.rank);
-      if (now && now->line <= difference.line) continue;
-      const bool whole = compare(model.trace, real).outcome == Comparison::Outcome::kAgrees;
-      found.push_back({change, whole});
-    } catch (const std::exception&) {
-      // A mix of flags that no release has, and that cannot run.
-    }
+    const auto agrees = tried(behaviour_with(release, {&change, 1}),
+                              [&](const Behaviour& behaviour) -> std::optional<DecidingFlag> {
+                                const ModelRun model =
+                                    model_run(experiment, real.scenario, release, behaviour, seed);
+                                const auto now = difference_of_rank(model.trace, real, difference.rank);
+                                if (now && now->line <= difference.line) return std::nullopt;
+                                const Comparison whole = compare(model.trace, real);
+                                return DecidingFlag{change, whole.outcome == Comparison::Outcome::kAgrees};
+                              });
+    if (agrees && *agrees) found.push_back(**agrees);
   }
   const bool any_whole = std::ranges::any_of(found, &DecidingFlag::agrees_whole);
   if (any_whole) std::erase_if(found, [](const DecidingFlag& flag) { return !flag.agrees_whole; });

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/report/markup.h"
 #include "sim/verify/verify_report.h"
 
 namespace zero3::sim {
@@ -68,32 +69,19 @@ ordered_json run_json(const VerifiedRun& run) {
   return out;
 }
 
-// As XML: control characters have no place in it.
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? '?' : c;
-    }
-  }
-  return out;
-}
-
 std::string junit_case(const VerifiedRun& run, const VerifyReport& report) {
   const std::string begin =
       fmt::format("  <testcase classname=\"zero3sim.verify.deepspeed-{}\" name=\"{}, ranks {}\"",
-                  escaped(report.installed.deepspeed), escaped(run.name), run.ranks);
+                  markup_text(report.installed.deepspeed), markup_text(run.name), run.ranks);
   if (!run.skipped.empty())
-    return fmt::format("{}>\n    <skipped message=\"{}\"/>\n  </testcase>\n", begin, escaped(run.skipped));
+    return fmt::format("{}>\n    <skipped message=\"{}\"/>\n  </testcase>\n", begin,
+                       markup_text(run.skipped));
   if (run.verdict == Verdict::kAsExpected) return begin + "/>\n";
   const VerifyReport alone{report.installed, report.modelled, {run}};
   const std::string_view element = run.verdict == Verdict::kInconclusive ? "error" : "failure";
   return fmt::format("{}>\n    <{} type=\"{}\" message=\"{}\">{}</{}>\n  </testcase>\n", begin, element,
-                     name(run.verdict), outcome_name(run), escaped(text_report(alone, kJunitWidth)), element);
+                     name(run.verdict), outcome_name(run), markup_text(text_report(alone, kJunitWidth)),
+                     element);
 }
 
 }  // namespace

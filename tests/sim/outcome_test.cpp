@@ -1,4 +1,4 @@
-// What a program comes to on a release, as plain data: each kind of end once, equality, and the word for a table's cell.
+// What a program comes to on a release, as plain data: each kind of end once, equality, the word for a cell.
 #include "sim/outcome/outcome.h"
 
 #include <string>
