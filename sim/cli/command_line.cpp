@@ -1,8 +1,7 @@
-// The one file that knows CLI11: every option with its help and its limits.
+// Every option with its help and its limits; those of matrix and its like are in outcome_command_line.cpp.
 #include "sim/cli/command_line.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -12,13 +11,14 @@
 #include <CLI/CLI.hpp>
 
 #include "sim/bad_input.h"
+#include "sim/cli/checks.h"
 #include "sim/cli/commands.h"
+#include "sim/cli/outcome_command_line.h"
 #include "sim/verify/probe_session.h"
 
 namespace zero3::sim::cli {
 namespace {
 
-constexpr int kMaxRanks = 4096;
 constexpr int kMaxAccumulation = 1 << 20;
 constexpr int64_t kMaxNumel = int64_t{1} << 62;
 constexpr const char* kReleasesHelp =
@@ -26,22 +26,10 @@ constexpr const char* kReleasesHelp =
 
 using Command = std::function<Verdict()>;
 
-// "" if the word is fit, else why not: CLI11's form of a check.
-std::string check_filled(std::string& word) { return word.empty() ? "must not be empty" : ""; }
-
-std::string check_seed(std::string& word) {
-  uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), seed);
-  const bool whole = error == std::errc{} && end == word.data() + word.size() && !word.empty();
-  return whole ? "" : "'" + word + "' is not a whole number from 0 to 2^64 - 1";
-}
-
 std::string check_flag(std::string& word) {
   return word == "0" || word == "1" ? "" : "'" + word + "' is neither 0 nor 1";
 }
 
-const CLI::Validator kFilled(check_filled, "");
-const CLI::Validator kSeed(check_seed, "");
 const CLI::Validator kZeroOrOne(check_flag, "");
 
 void add_format_option(CLI::App& command, Format& format) {
@@ -56,18 +44,18 @@ void add_format_option(CLI::App& command, Format& format) {
 void add_output_options(CLI::App& command, Format& format, std::string& trace) {
   add_format_option(command, format);
   command.add_option("--trace", trace, "Write every event to this file (docs/trace-format.md)")
-      ->check(kFilled);
+      ->check(filled());
 }
 
 void add_run(CLI::App& app, RunArguments& arguments, Command& chosen) {
   CLI::App* command = app.add_subcommand("run", "Run scenario files on the models of DeepSpeed releases");
   command->add_option("files", arguments.paths, "Scenario files, or folders of them")->required();
-  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(kFilled);
+  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(filled());
   command->add_option("--ranks", arguments.ranks, "World size (default: the scenario's)")
       ->check(CLI::Range(1, kMaxRanks));
   CLI::Option* seed = command->add_option(
       "--seed", arguments.seed, "Seed of the program's choices and of hash order (default: the scenario's)");
-  seed->check(kSeed);
+  seed->check(seed_number());
   add_output_options(*command, arguments.format, arguments.trace);
   command->callback([&arguments, &chosen, seed] {
     arguments.seed_given = seed->count() > 0;
@@ -95,13 +83,13 @@ void add_short_form_settings(CLI::App* command, TryArguments& arguments) {
       ->default_str("1");
   command
       ->add_option("--dup", options.dup, "This module is also registered under a second, never-called parent")
-      ->check(kFilled);
+      ->check(filled());
   command->add_flag_callback(
       "--no-optimizer", [&options] { options.with_optimizer = false; }, "An engine without optimizer");
   command->add_flag("--log-trace-cache-warnings", options.log_trace_cache_warnings,
                     "log_trace_cache_warnings (v0.16.4 and later)");
   command->add_option("--model", arguments.model, "A nested model, as JSON (docs/short-form.md)")
-      ->check(kFilled);
+      ->check(filled());
 }
 
 // And its ranks and seed. Hands back --ranks and --seed.
@@ -110,14 +98,14 @@ std::pair<CLI::Option*, CLI::Option*> add_short_form_options(CLI::App* command, 
   CLI::Option* ranks = command->add_option("--ranks", arguments.options.ranks, "World size");
   ranks->check(CLI::Range(1, kMaxRanks))->capture_default_str();
   CLI::Option* seed = command->add_option("--seed", arguments.seed, "Seed of hash order; 0: by ds_id");
-  seed->check(kSeed)->capture_default_str();
+  seed->check(seed_number())->capture_default_str();
   return {ranks, seed};
 }
 
 void add_try(CLI::App& app, TryArguments& arguments, Command& chosen) {
   CLI::App* command = app.add_subcommand("try", "Run a program in the short form: \"t:ABC t:ABC t:AC\"");
   command->add_option("program", arguments.program, "Tokens, see docs/short-form.md")->required();
-  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(kFilled);
+  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(filled());
   add_short_form_options(command, arguments);
   command->add_flag("--events", arguments.events, "Print every event, in the notation of the recorded runs");
   add_output_options(*command, arguments.format, arguments.trace);
@@ -135,8 +123,8 @@ void bind_to_program(CLI::App* command, CLI::Option* program, const std::vector<
 void add_replay(CLI::App& app, ReplayArguments& arguments, Command& chosen) {
   CLI::App* command =
       app.add_subcommand("replay", "What releases do with a recorded run (docs/replay.md), or any run file");
-  command->add_option("file", arguments.path, "A run file")->required()->check(kFilled);
-  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(kFilled);
+  command->add_option("file", arguments.path, "A run file")->required()->check(filled());
+  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(filled());
   add_output_options(*command, arguments.format, arguments.trace);
   command->callback([&arguments, &chosen] { chosen = [&arguments] { return replay(arguments); }; });
 }
@@ -147,9 +135,9 @@ void add_ids(CLI::App& app, IdsArguments& arguments, Command& chosen) {
       app.add_subcommand("ids", "The ids that DeepSpeed gives a model's modules and params (docs/ids.md)");
   command->add_option("file", arguments.path, "A config.json of Hugging Face, a scenario or a run file")
       ->required()
-      ->check(kFilled);
+      ->check(filled());
   command->add_option("--deepspeed", arguments.deepspeed, "The release, as in 0.15.2 (default: the newest)")
-      ->check(kFilled);
+      ->check(filled());
   command
       ->add_option("--transformers", arguments.transformers,
                    "Major version whose classes: 4 or 5 (default: the config.json's own, else 4)")
@@ -169,16 +157,16 @@ void add_ids(CLI::App& app, IdsArguments& arguments, Command& chosen) {
 void add_unroll(CLI::App& app, UnrollArguments& arguments, Command& chosen) {
   CLI::App* command = app.add_subcommand("unroll", "Write a scenario as a run file (docs/run-format.md)");
   CLI::Option* file = command->add_option("file", arguments.path, "A scenario file, or a run file");
-  file->check(kFilled);
+  file->check(filled());
   CLI::Option* program =
       command->add_option("--program", arguments.short_form.program, "A program in the short form instead");
-  program->check(kFilled)->excludes(file);
+  program->check(filled())->excludes(file);
   const std::pair<CLI::Option*, CLI::Option*> both = add_short_form_options(command, arguments.short_form);
   CLI::Option* ranks = both.first;
   CLI::Option* seed = both.second;
   bind_to_program(command, program, {file, ranks, seed});
   command->add_option("-o,--output", arguments.out, "File to write (default: standard output)")
-      ->check(kFilled);
+      ->check(filled());
   command->callback([&arguments, &chosen, ranks, seed] {
     arguments.ranks_given = ranks->count() > 0;
     arguments.seed_given = seed->count() > 0;
@@ -193,28 +181,28 @@ void add_verify(CLI::App& app, VerifyArguments& arguments, Command& chosen) {
       command->add_option("files", arguments.paths, "Scenario and run files, or folders of scenarios");
   CLI::Option* program =
       command->add_option("--program", arguments.short_form.program, "A program in the short form instead");
-  program->check(kFilled)->excludes(files);
+  program->check(filled())->excludes(files);
   add_short_form_settings(command, arguments.short_form);
   bind_to_program(command, program, {files});
   CLI::Option* python = command->add_option("--python", arguments.python,
                                             "The Python interpreter that has DeepSpeed and zero3probe");
-  python->check(kFilled);
+  python->check(filled());
   CLI::Option* ranks =
       command->add_option("--ranks", arguments.ranks, "World sizes, with commas (default: the scenario's)");
   ranks->delimiter(',')->check(CLI::Range(1, kMaxRanks));
   CLI::Option* seed = command->add_option("--seed", arguments.seed,
                                           "Seed of the program's choices (default: the scenario's)");
-  seed->check(kSeed);
+  seed->check(seed_number());
   CLI::Option* timeout = command->add_option("--timeout", arguments.timeout_s,
                                              "Seconds after which a run of real DeepSpeed counts as hanging");
   timeout->check(CLI::Range(0.1, 1e6))->capture_default_str();
   CLI::Option* trace =
       command->add_option("--trace", arguments.trace,
                           "No Python: hold this trace of real DeepSpeed against the model of its release");
-  trace->check(kFilled);
+  trace->check(filled());
   for (CLI::Option* other : {python, program, ranks, seed, timeout}) trace->excludes(other);
   command->add_option("--junit", arguments.junit, "Write the results to this file, in JUnit's XML")
-      ->check(kFilled);
+      ->check(filled());
   add_format_option(*command, arguments.format);
   command->callback([&arguments, &chosen, seed] {
     arguments.seed_given = seed->count() > 0;
@@ -231,13 +219,15 @@ void add_fuzz(CLI::App& app, FuzzArguments& arguments, Command& chosen) {
       "fuzz", "Run random programs on an installed DeepSpeed and on its model, and shrink what differs");
   command
       ->add_option("--python", arguments.python, "The Python interpreter that has DeepSpeed and zero3probe")
-      ->check(kFilled);
+      ->check(filled());
   command->add_option("--programs", options.programs, "How many programs")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32U))
       ->capture_default_str();
-  command->add_option("--seed", options.seed, "Seed of the programs")->check(kSeed)->capture_default_str();
+  command->add_option("--seed", options.seed, "Seed of the programs")
+      ->check(seed_number())
+      ->capture_default_str();
   command->add_option("--first", options.first, "Number of the first program: to go on where a run ended")
-      ->check(kSeed)
+      ->check(seed_number())
       ->capture_default_str();
   command
       ->add_option(
@@ -254,13 +244,13 @@ void add_fuzz(CLI::App& app, FuzzArguments& arguments, Command& chosen) {
       ->check(CLI::Range(0.1, kMaxTimeout))
       ->capture_default_str();
   command->add_option("--out", arguments.out, "Folder for programs that differ, with both traces")
-      ->check(kFilled)
+      ->check(filled())
       ->capture_default_str();
   command->add_flag("--statistics", arguments.statistics,
                     "Run nothing for real: print what the programs are made of and how the model ends them");
   command
       ->add_option("--deepspeed", arguments.deepspeed, "The release, for --statistics (default: the newest)")
-      ->check(kFilled);
+      ->check(filled());
   add_format_option(*command, arguments.format);
   command->callback([&arguments, &chosen] { chosen = [&arguments] { return fuzz_programs(arguments); }; });
 }
@@ -270,20 +260,20 @@ void add_races(CLI::App& app, RacesArguments& arguments, Command& chosen) {
       "races",
       "Threads in the backward hook of one leaf module: every order of their steps (docs/leaf-races.md)");
   CLI::Option* file = command->add_option("file", arguments.path, "A scenario file");
-  file->check(kFilled);
+  file->check(filled());
   CLI::Option* program =
       command->add_option("--program", arguments.short_form.program, "A program in the short form instead");
-  program->check(kFilled)->excludes(file);
+  program->check(filled())->excludes(file);
   add_short_form_settings(command, arguments.short_form);
   bind_to_program(command, program, {file});
-  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(kFilled);
+  command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(filled());
   CLI::Option* ranks = command->add_option("--ranks", arguments.short_form.options.ranks,
                                            "World size (default: the scenario's; else 1)");
   ranks->check(CLI::Range(1, kMaxRanks));
   command
       ->add_option("--module", arguments.race.module,
                    "The leaf module (default: the first that returns several tensors)")
-      ->check(kFilled);
+      ->check(filled());
   CLI::Option* threads =
       command->add_option("--threads", arguments.race.threads, "Threads that run its hook at the same time");
   threads->check(CLI::Range(1, kMaxRaceThreads))->capture_default_str();
@@ -295,7 +285,7 @@ void add_races(CLI::App& app, RacesArguments& arguments, Command& chosen) {
   command
       ->add_option("--order", arguments.order,
                    "This order alone: the thread of each step, as in 1,1,2 (default: every order)")
-      ->check(kFilled);
+      ->check(filled());
   add_format_option(*command, arguments.format);
   command->callback([&arguments, &chosen, ranks, threads] {
     arguments.ranks_given = ranks->count() > 0;
@@ -343,6 +333,14 @@ int run_command_line(int argc, char** argv) {
   add_fuzz(app, random, chosen);
   RacesArguments raced;
   add_races(app, raced, chosen);
+  MatrixArguments tabulated;
+  add_matrix(app, tabulated, chosen);
+  BisectArguments bisected;
+  add_bisect(app, bisected, chosen);
+  UpgradeArguments upgraded;
+  add_upgrade(app, upgraded, chosen);
+  RegressArguments regressed;
+  add_regress(app, regressed, chosen);
   CLI::App* list = app.add_subcommand("list", "List scenarios with their titles and sources");
   list->add_option("paths", listed, "Files or folders")->capture_default_str();
   list->callback([&] { chosen = [&] { return list_scenarios(listed); }; });
@@ -352,9 +350,10 @@ int run_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (!chosen)
-      throw BadInput(
-          "no command",
-          "one of: run, try, replay, ids, unroll, verify, fuzz, races, list, releases; see zero3sim --help");
+      throw BadInput("no command",
+                     "one of: run, try, replay, matrix, bisect, upgrade, regress, ids, unroll, verify, fuzz, "
+                     "races, list, "
+                     "releases; see zero3sim --help");
     return exit_code(chosen());
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/cli/programs.h"
 #include "sim/fuzz/fuzzer.h"
 #include "sim/leaf_race/leaf_race.h"
 #include "sim/short_form.h"
@@ -15,6 +16,7 @@
 namespace zero3::sim::cli {
 
 enum class Format { kText, kJson };
+enum class TableFormat { kText, kMarkdown, kJson, kJunit, kHtml };
 
 struct RunArguments {
   std::vector<std::string> paths;  // scenario files, folders of them
@@ -101,6 +103,49 @@ struct FuzzArguments {
   bool statistics = false;  // of the programs alone; nothing runs for real
   std::string deepspeed;    // whose, for `statistics`; empty: the newest
 };
+
+struct MatrixArguments {
+  ProgramArguments programs;
+  std::string deepspeed = "all";
+  TableFormat format = TableFormat::kText;
+  std::string out;  // file to write; empty: standard output
+};
+
+Verdict show_matrix(const MatrixArguments& arguments);
+
+struct BisectArguments {
+  ProgramArguments programs;  // one
+  std::string good;
+  std::string bad;
+  Format format = Format::kText;
+};
+
+Verdict show_bisection(const BisectArguments& arguments);
+
+struct UpgradeArguments {
+  ProgramArguments programs;
+  std::string from;
+  std::string to;
+  bool strict = false;  // a cost that rises is worse, too
+  TableFormat format = TableFormat::kText;
+  std::string out;
+};
+
+Verdict show_upgrade(const UpgradeArguments& arguments);
+
+struct RegressArguments {
+  std::string baseline;       // a file
+  ProgramArguments programs;  // no paths: the baseline's files
+  std::string deepspeed;      // empty: the baseline's releases; to write: the newest
+  std::string python;         // the interpreter that has DeepSpeed; empty: models alone
+  double timeout_s = 30;
+  bool write = false;
+  bool accept = false;
+  TableFormat format = TableFormat::kText;
+  std::string out;
+};
+
+Verdict regress(const RegressArguments& arguments);
 
 Verdict run_scenarios(const RunArguments& arguments);
 Verdict try_program(const TryArguments& arguments);

@@ -12,6 +12,7 @@
 #include "coordinator/failure.h"
 #include "sim/leaf_race/fetch_threads.h"
 #include "sim/leaf_race/interleavings.h"
+#include "sim/outcome/outcome.h"
 #include "sim/report/words.h"
 #include "sim/verdict.h"
 #include "tests/cli/shell.h"
@@ -63,6 +64,27 @@ TEST(Vocabulary, OfRaces) {
   for (std::string word; std::getline(words, word, '+');) EXPECT_THAT(document, HasSubstr(code_span(word)));
 }
 
+// Cells of the matrix, and their codes.
+TEST(Vocabulary, OfOutcomes) {
+  const std::string document = read_file("docs/matrix.md");
+  for (const auto& end : all(sim::End::kLacking, [](auto kind) { return sim::name(kind); }))
+    EXPECT_THAT(document, HasSubstr(code_span(end)));
+  for (int i = 0; i < static_cast<int>(sim::silent_fault_names().size()); ++i) {
+    sim::SilentFault fault{.kind = static_cast<sim::SilentFaultKind>(i),
+                           .consequence = sim::Consequence::kWrongResult,
+                           .statement = 0,
+                           .params = {}};
+    const sim::Outcome outcome{.audits = {{.rank = 0, .usage = {}, .faults = {fault}}}};
+    EXPECT_THAT(document, HasSubstr(code_span(sim::cell_word(outcome))));
+    EXPECT_THAT(document, HasSubstr(code_span(sim::cell_code(outcome))));
+  }
+  for (const sim::End end : {sim::End::kWrongData, sim::End::kLacking}) {
+    const sim::Outcome outcome{.end = end};
+    EXPECT_THAT(document, HasSubstr("| " + code_span(sim::cell_word(outcome)) + " | " +
+                                    code_span(sim::cell_code(outcome)) + " |"));
+  }
+}
+
 TEST(Vocabulary, OfVerdicts) {
   const std::string report = read_file("docs/json-report.md");
   const std::string readme = read_file("README.md");
@@ -111,6 +133,10 @@ TEST(Vocabulary, OfOptions) {
   expect_options_in("verify", read_file("docs/verify.md"), 15);
   expect_options_in("fuzz", read_file("docs/fidelity.md"), 9);
   expect_options_in("races", read_file("docs/leaf-races.md"), 15);
+  expect_options_in("matrix", read_file("docs/matrix.md"), 5);
+  expect_options_in("bisect", read_file("docs/bisect.md"), 5);
+  expect_options_in("upgrade", read_file("docs/upgrade.md"), 7);
+  expect_options_in("regress", read_file("docs/regress.md"), 9);
   expect_options_in("unroll", short_form + read_file("docs/run-format.md"), 10);
 }
 

@@ -1,0 +1,31 @@
+#include "sim/cli/checks.h"
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+
+namespace zero3::sim::cli {
+namespace {
+
+std::string check_filled(std::string& word) { return word.empty() ? "must not be empty" : ""; }
+
+std::string check_seed(std::string& word) {
+  uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), seed);
+  const bool whole = error == std::errc{} && end == word.data() + word.size() && !word.empty();
+  return whole ? "" : "'" + word + "' is not a whole number from 0 to 2^64 - 1";
+}
+
+}  // namespace
+
+const CLI::Validator& filled() {
+  static const CLI::Validator kFilled(check_filled, "");
+  return kFilled;
+}
+
+const CLI::Validator& seed_number() {
+  static const CLI::Validator kSeed(check_seed, "");
+  return kSeed;
+}
+
+}  // namespace zero3::sim::cli
