@@ -65,7 +65,10 @@ void Audit::gathered(const Event& event) {
   const auto launches = static_cast<int64_t>(gathers_singly_ ? event.params.size() : 1);
   usage_.all_gathers += launches;
   if (prefetched) statements_.back().prefetched += launches;
-  if (event.reason == Reason::kNeeded) statements_.back().needed += launches;
+  if (event.reason == Reason::kNeeded) {
+    usage_.exposed_all_gathers += launches;
+    statements_.back().needed += launches;
+  }
   if (!gathers_singly_) launches_.push_back({.params = event.params.size()});
   for (const Param* param : event.params) {
     if (gathers_singly_) launches_.push_back({.params = 1});

@@ -46,9 +46,10 @@ struct SilentFault {
 };
 
 struct Usage {
-  int64_t all_gathers = 0;      // collectives launched
-  int64_t gathered_numel = 0;   // elements, of full params
-  int64_t peak_live_numel = 0;  // elements gathered or in flight at the same time
+  int64_t all_gathers = 0;          // collectives launched
+  int64_t exposed_all_gathers = 0;  // of them, where their params are needed: waited for at once
+  int64_t gathered_numel = 0;       // elements, of full params
+  int64_t peak_live_numel = 0;      // elements gathered or in flight at the same time
   int64_t optimizer_steps = 0;
 
   bool operator==(const Usage&) const = default;

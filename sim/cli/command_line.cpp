@@ -129,6 +129,33 @@ void add_replay(CLI::App& app, ReplayArguments& arguments, Command& chosen) {
   command->callback([&arguments, &chosen] { chosen = [&arguments] { return replay(arguments); }; });
 }
 
+void add_fixes(CLI::App& app, FixesArguments& arguments, Command& chosen) {
+  CLI::App* command = app.add_subcommand("fixes", "Try what might cure a program (docs/fixes.md)");
+  command->add_option("files", arguments.paths, "Scenario and run files, or folders of scenarios")
+      ->required();
+  command
+      ->add_option("--deepspeed", arguments.deepspeed,
+                   "Releases: 0.15.2, '0.6.0 - 0.15.2', '>= 0.15.3', all (default: the newest that fails)")
+      ->check(filled());
+  command->add_option("--ranks", arguments.ranks, "World size (default: the program's)")
+      ->check(CLI::Range(1, kMaxRanks));
+  CLI::Option* seed = command->add_option(
+      "--seed", arguments.seed, "Seed of the program's choices and of hash order (default: the program's)");
+  seed->check(seed_number());
+  CLI::Option* fix = command->add_option("--fix", arguments.fix, "Report this fix alone");
+  fix->check(filled());
+  command
+      ->add_option("--write", arguments.write,
+                   "Write the program with that fix to this file, and then its counterexample, as runs")
+      ->check(filled())
+      ->needs(fix);
+  add_format_option(*command, arguments.format);
+  command->callback([&arguments, &chosen, seed] {
+    arguments.seed_given = seed->count() > 0;
+    chosen = [&arguments] { return try_fixes(arguments); };
+  });
+}
+
 void add_ids(CLI::App& app, IdsArguments& arguments, Command& chosen) {
   constexpr int kMaxId = 1 << 30;
   CLI::App* command =
@@ -326,6 +353,8 @@ int run_command_line(int argc, char** argv) {
   add_unroll(app, unrolled, chosen);
   IdsArguments numbered;
   add_ids(app, numbered, chosen);
+  FixesArguments fixes;
+  add_fixes(app, fixes, chosen);
   ReplayArguments replayed;
   add_replay(app, replayed, chosen);
   VerifyArguments verified;
@@ -350,10 +379,10 @@ int run_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (!chosen)
-      throw BadInput("no command",
-                     "one of: run, try, replay, matrix, bisect, upgrade, regress, ids, unroll, verify, fuzz, "
-                     "races, list, "
-                     "releases; see zero3sim --help");
+      throw BadInput(
+          "no command",
+          "one of: run, try, fixes, replay, matrix, bisect, upgrade, regress, ids, unroll, verify, fuzz, "
+          "races, list, releases; see zero3sim --help");
     return exit_code(chosen());
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error);

@@ -70,6 +70,19 @@ struct ReplayArguments {
 
 Verdict replay(const ReplayArguments& arguments);
 
+struct FixesArguments {
+  std::vector<std::string> paths;  // scenario and run files, folders of scenarios
+  std::string deepspeed;           // empty: the newest release on which the program fails
+  int ranks = 0;                   // 0: the program's own
+  uint64_t seed = 0;
+  bool seed_given = false;  // else the program's own
+  std::string fix;          // this one alone; empty: all
+  std::string write;        // file to write the changed program to; empty: none
+  Format format = Format::kText;
+};
+
+Verdict try_fixes(const FixesArguments& arguments);
+
 struct IdsArguments {
   std::string path;       // a config.json, a scenario or a run file
   std::string deepspeed;  // empty: the newest release

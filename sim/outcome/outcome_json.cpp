@@ -42,6 +42,7 @@ ordered_json fault_json(const SilentFault& fault) {
 ordered_json audit_json(const RankAudit& audit) {
   ordered_json out = {{"rank", audit.rank},
                       {"all_gathers", audit.usage.all_gathers},
+                      {"exposed_all_gathers", audit.usage.exposed_all_gathers},
                       {"gathered_numel", audit.usage.gathered_numel},
                       {"peak_live_numel", audit.usage.peak_live_numel},
                       {"optimizer_steps", audit.usage.optimizer_steps},
@@ -109,6 +110,7 @@ SilentFault fault_of(const ordered_json& json) {
 RankAudit audit_of(const ordered_json& json) {
   RankAudit audit{.rank = member<int>(json, "rank"),
                   .usage = {.all_gathers = member<int64_t>(json, "all_gathers"),
+                            .exposed_all_gathers = member<int64_t>(json, "exposed_all_gathers"),
                             .gathered_numel = member<int64_t>(json, "gathered_numel"),
                             .peak_live_numel = member<int64_t>(json, "peak_live_numel"),
                             .optimizer_steps = member<int64_t>(json, "optimizer_steps")},

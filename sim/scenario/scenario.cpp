@@ -20,6 +20,23 @@ constexpr int64_t kMaxRanks = 65'536;
 constexpr size_t kMaxEngines = 64;
 constexpr size_t kMaxStatementsOfAllRanks = 10'000'000;
 
+// The keys of `base` with those of `over` instead of them or beside them, and so in the mappings below. Both are
+// mappings.
+YamlNode merged(const YamlNode& base, const YamlNode& over) {
+  YamlNode all = base;
+  for (size_t i = 0; i < over.keys.size(); ++i) {
+    const auto known = std::ranges::find(all.keys, over.keys[i].text, &YamlKey::text);
+    if (known == all.keys.end()) {
+      all.keys.push_back(over.keys[i]);
+      all.items.push_back(over.items[i]);
+      continue;
+    }
+    YamlNode& own = all.items[static_cast<size_t>(known - all.keys.begin())];
+    own = own.is_map() && over.items[i].is_map() ? merged(own, over.items[i]) : over.items[i];
+  }
+  return all;
+}
+
 class ScenarioReader {
  public:
   explicit ScenarioReader(std::shared_ptr<const YamlFile> file) : file_(*file) {
@@ -140,13 +157,17 @@ class ScenarioReader {
       }
       Fix fix{.name = "", .value = "", .place = item.place};
       if (setting != nullptr) {
-        read_config(file_, setting, scenario_.model.hidden_size);
+        read_config(file_, setting, scenario_.model.hidden_size);  // by itself, as it stands in the file
+        const YamlNode* base = file_.root().find("deepspeed_config");
+        const YamlNode all = base == nullptr ? *setting : merged(*base, *setting);
+        fix.settings = read_config(file_, &all, scenario_.model.hidden_size).settings;
       } else if (program != nullptr) {
         fix.kind = Fix::Kind::kProgram;
-        read_program(file_, *program, scenario_.model, scenario_.engines, plans, scenario_.ranks);
+        fix.program =
+            read_program(file_, *program, scenario_.model, scenario_.engines, plans, scenario_.ranks);
       } else {
         fix.kind = Fix::Kind::kRelease;
-        ReleaseRange::parse(file_, *releases);
+        fix.releases = ReleaseRange::parse(file_, *releases);
       }
       fix.value = short_text(setting != nullptr ? *setting : program != nullptr ? *program : *releases);
       fix.name = text_or(item, "name", fix.value);
@@ -172,6 +193,11 @@ void check_modifier_ranks(const Program& program, int world_size, const YamlFile
 }  // namespace
 
 Experiment Scenario::experiment(int world_size, uint64_t chosen_seed) const {
+  return experiment_with(program, world_size, chosen_seed);
+}
+
+Experiment Scenario::experiment_with(const std::vector<Step>& steps, int world_size,
+                                     uint64_t chosen_seed) const {
   if (world_size < 1 || world_size > kMaxRanks) {
     throw BadInput(fmt::format("{} ranks", world_size), fmt::format("1 to {}", kMaxRanks));
   }
@@ -186,7 +212,7 @@ Experiment Scenario::experiment(int world_size, uint64_t chosen_seed) const {
   for (const ScenarioEngine& engine : engines) experiment.engines.push_back(engine.setup);
   size_t statements = 0;
   for (int rank = 0; rank < world_size; ++rank) {
-    experiment.rank_programs.push_back(unroll(program, model, chosen_seed, rank, *file));
+    experiment.rank_programs.push_back(unroll(steps, model, chosen_seed, rank, *file));
     check_modifier_ranks(experiment.rank_programs.back(), world_size, *file);
     statements += experiment.rank_programs.back().size();
     if (statements > kMaxStatementsOfAllRanks) {

@@ -19,13 +19,16 @@ namespace zero3::sim {
 
 constexpr int kScenarioVersion = 1;
 
-// Something that might cure the failure, to be tried one at a time.
+// Something that might cure the failure, to be tried one at a time (sim/fixes).
 struct Fix {
   enum class Kind { kSetting, kProgram, kRelease };
   std::string name;
   Kind kind = Kind::kSetting;
   std::string value;  // as written, shortened
   Place place;
+  std::optional<Settings> settings = {};  // kSetting: the scenario's own, with the fix's
+  std::vector<Step> program = {};         // kProgram
+  std::optional<ReleaseRange> releases = {};
 };
 
 struct Scenario {
@@ -49,6 +52,8 @@ struct Scenario {
   // Throws BadInput for a number of ranks below 1, or too small for the program.
   Experiment experiment(int world_size, uint64_t chosen_seed) const;
   Experiment experiment() const { return experiment(ranks, seed); }
+  // With the program of one of its fixes instead of its own.
+  Experiment experiment_with(const std::vector<Step>& steps, int world_size, uint64_t chosen_seed) const;
   // None: the file says nothing of that release.
   std::optional<Expectation> expected_for(const Release& release) const;
 };
