@@ -115,6 +115,7 @@ struct Behaviour {
   bool has_empty_partition_cache = false;
   bool has_unwrap = false;
   bool has_offload_states = false;
+  bool sequential_prefetches_one = false;  // allgather_sequential: stage3_prefetch_bucket_size is 1 then
 
   // Ranks
   bool rank_checks_always = false;  // all three at every incomplete reset, not only the finalising one

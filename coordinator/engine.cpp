@@ -25,6 +25,8 @@ Engine::Engine(Process& process, Module& root, const Behaviour& behaviour, const
       partitioner_(runtime_),
       offload_(process, root, runtime_, partitioner_),
       forward_pass_(process, runtime_, partitioner_) {
+  if (behaviour.sequential_prefetches_one && settings.allgather_sequential && options_.with_optimizer)
+    runtime_.settings.prefetch_bucket_numel = 1;
   if (options_.with_optimizer || !behaviour.offload_is_optimizer) watch_gradients();
 }
 

@@ -16,6 +16,7 @@ struct Settings {
   bool fp16 = false;                      // fp16.enabled; else fp32 or bf16
   bool log_trace_cache_warnings = false;  // v0.16.4
   bool gather_16bit_weights_on_model_save = false;
+  bool allgather_sequential = false;  // stage3_allgather_sequential, v0.18.5
 
   bool operator==(const Settings&) const = default;
 };

@@ -9,7 +9,8 @@ MICRO_BATCH = 2  # rows of the input
 LEARNING_RATE = 1e-6  # small, so that values stay finite over thousands of steps
 _GATHER_ON_SAVE = "stage3_gather_16bit_weights_on_model_save"
 _FIRST_16BIT: Release = (0, 6, 0)  # before: "fp16" in names that have "16bit" since
-_NOT_IN_OLD = {"stage3_model_persistence_threshold": (0, 7, 0), "log_trace_cache_warnings": (0, 16, 4)}
+_NOT_IN_OLD = {"stage3_model_persistence_threshold": (0, 7, 0), "log_trace_cache_warnings": (0, 16, 4),
+               "stage3_allgather_sequential": (0, 18, 5)}
 
 
 def sum_of_sizes(run: Run) -> int:

@@ -78,7 +78,8 @@ class HeaderReader {
     static constexpr auto kZeroKeys = std::to_array<std::string_view>(
         {"stage", "stage3_prefetch_bucket_size", "stage3_max_live_parameters", "stage3_max_reuse_distance",
          "stage3_param_persistence_threshold", "stage3_model_persistence_threshold",
-         "stage3_gather_16bit_weights_on_model_save", "log_trace_cache_warnings"});
+         "stage3_gather_16bit_weights_on_model_save", "log_trace_cache_warnings",
+         "stage3_allgather_sequential"});
     static constexpr auto kFp16Keys = std::to_array<std::string_view>({"enabled"});
     const JsonFields config(place_, node, "deepspeed_config", kKeys);
     const JsonFields zero(place_, config.needed("zero_optimization"), "zero_optimization", kZeroKeys);
@@ -98,6 +99,7 @@ class HeaderReader {
     settings.gather_16bit_weights_on_model_save =
         zero.boolean_or("stage3_gather_16bit_weights_on_model_save", false);
     settings.log_trace_cache_warnings = zero.boolean_or("log_trace_cache_warnings", false);
+    settings.allgather_sequential = zero.boolean_or("stage3_allgather_sequential", false);
     return settings;
   }
 

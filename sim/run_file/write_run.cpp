@@ -17,17 +17,20 @@ std::string line_of(const ordered_json& item) {
 }
 
 ordered_json config_of(const Settings& settings) {
-  return {{"gradient_accumulation_steps", settings.gradient_accumulation_steps},
-          {"fp16", {{"enabled", settings.fp16}}},
-          {"zero_optimization",
-           {{"stage", 3},
-            {"stage3_prefetch_bucket_size", settings.prefetch_bucket_numel},
-            {"stage3_max_live_parameters", settings.max_live_numel},
-            {"stage3_max_reuse_distance", settings.max_reuse_distance_numel},
-            {"stage3_param_persistence_threshold", settings.param_persistence_threshold_numel},
-            {"stage3_model_persistence_threshold", settings.model_persistence_threshold_numel},
-            {"stage3_gather_16bit_weights_on_model_save", settings.gather_16bit_weights_on_model_save},
-            {"log_trace_cache_warnings", settings.log_trace_cache_warnings}}}};
+  ordered_json config = {
+      {"gradient_accumulation_steps", settings.gradient_accumulation_steps},
+      {"fp16", {{"enabled", settings.fp16}}},
+      {"zero_optimization",
+       {{"stage", 3},
+        {"stage3_prefetch_bucket_size", settings.prefetch_bucket_numel},
+        {"stage3_max_live_parameters", settings.max_live_numel},
+        {"stage3_max_reuse_distance", settings.max_reuse_distance_numel},
+        {"stage3_param_persistence_threshold", settings.param_persistence_threshold_numel},
+        {"stage3_model_persistence_threshold", settings.model_persistence_threshold_numel},
+        {"stage3_gather_16bit_weights_on_model_save", settings.gather_16bit_weights_on_model_save},
+        {"log_trace_cache_warnings", settings.log_trace_cache_warnings}}}};
+  if (settings.allgather_sequential) config["zero_optimization"]["stage3_allgather_sequential"] = true;
+  return config;
 }
 
 ordered_json item_of(const ParamSpec& param) {

@@ -107,7 +107,6 @@ struct Noted {
 };
 constexpr auto kNoted = std::to_array<Noted>({
     {"stage3_use_all_reduce_for_fetch_params", "false", "fetches stay all-gathers here"},
-    {"stage3_allgather_sequential", "false", "a coalesced gather stays one collective here"},
     {"enable_sanity_checks", "false", "its checks of in-place edits are not modelled"},
     {"zero_quantized_gradients", "false", "how gradients travel is not modelled"},
     {"zeropp_loco_param", "", "how gradients travel is not modelled"},
@@ -178,10 +177,10 @@ class ConfigReader {
     for (const Size& size : kSizes) known.insert(known.end(), {size.key, size.short_key});
     for (const Refused& refused : kRefused) known.push_back(refused.key);
     for (const Noted& noted : kNoted) known.push_back(noted.key);
-    known.insert(
-        known.end(),
-        {"stage", "offload_param", "log_trace_cache_warnings", "stage3_gather_16bit_weights_on_model_save",
-         "gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save"});
+    known.insert(known.end(),
+                 {"stage", "offload_param", "log_trace_cache_warnings", "allgather_sequential",
+                  "stage3_allgather_sequential", "stage3_gather_16bit_weights_on_model_save",
+                  "gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save"});
     return known;
   }
 
@@ -204,6 +203,15 @@ class ConfigReader {
     }
     if (const YamlNode* value = zero.find("log_trace_cache_warnings")) {
       result_.settings.log_trace_cache_warnings = file_.boolean(*value, "log_trace_cache_warnings");
+    }
+    for (const char* key : {"allgather_sequential", "stage3_allgather_sequential"}) {
+      const YamlNode* value = zero.find(key);
+      if (value != nullptr) result_.settings.allgather_sequential = file_.boolean(*value, key);
+    }
+    if (result_.settings.allgather_sequential) {
+      result_.notes.emplace_back(
+          "stage3_allgather_sequential: prefetches one param at a time; a coalesced gather "
+          "stays one collective here");
     }
     read_offload(zero);
     for (const Refused& refused : kRefused) {

@@ -129,6 +129,8 @@ CHOICES = """program:
 
 CONFIGS = (
     "{zero_optimization: {stage: 3}}",
+    "{zero_optimization: {stage: 3, stage3_allgather_sequential: true}}",
+    "{zero_optimization: {stage: 3, allgather_sequential: true, stage3_allgather_sequential: false}}",
     "{gradient_accumulation_steps: 0x4, zero_optimization: {stage: 3}}".replace("0x4", "\"4\""),
     "{train_batch_size: auto, fp16: {enabled: true, loss_scale: 0}, zero_optimization: {stage: 3,"
     " stage3_prefetch_bucket_size: 3e7, max_live_parameters: 1.5e9, stage3_max_reuse_distance: 0,"

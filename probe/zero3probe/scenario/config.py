@@ -29,7 +29,7 @@ _REFUSED = {"stage3_module_granularity_threshold": "0", "zero_hpz_partition_size
             "mics_shard_size": "-1", "mics_hierarchical_params_gather": "false"}
 
 # Keys that real DeepSpeed acts on without changing which params are fetched and released when.
-_NOTED = ("stage3_use_all_reduce_for_fetch_params", "stage3_allgather_sequential", "enable_sanity_checks",
+_NOTED = ("stage3_use_all_reduce_for_fetch_params", "enable_sanity_checks",
           "zero_quantized_gradients", "zeropp_loco_param", "leaf_module")
 
 # DeepSpeed's defaults and limits; the short name is the field's own, which releases with pydantic take too.
@@ -42,8 +42,10 @@ _SIZES: Tuple[Tuple[str, int, int], ...] = (
 )
 _GATHER_KEYS = ("stage3_gather_fp16_weights_on_model_save", "gather_16bit_weights_on_model_save",
                 "stage3_gather_16bit_weights_on_model_save")
+_SEQUENTIAL_KEYS = ("allgather_sequential", "stage3_allgather_sequential")
 _ZERO_KEYS = (_IGNORED_ZERO + tuple(key for key, _, _ in _SIZES) + tuple(key[7:] for key, _, _ in _SIZES)
-              + tuple(_REFUSED) + _NOTED + ("stage", "offload_param", "log_trace_cache_warnings") + _GATHER_KEYS)
+              + tuple(_REFUSED) + _NOTED + ("stage", "offload_param", "log_trace_cache_warnings") + _GATHER_KEYS
+              + _SEQUENTIAL_KEYS)
 _TOP_KEYS = _IGNORED + ("gradient_accumulation_steps", "zero_optimization", "fp16")
 
 
@@ -103,6 +105,12 @@ def _read_zero(file: YamlFile, node: Node, zero: Dict[str, Any]) -> None:
     warnings = node.find("log_trace_cache_warnings")
     if warnings is not None:
         zero["log_trace_cache_warnings"] = file.boolean(warnings, "log_trace_cache_warnings")
+    sequential = False
+    for name in _SEQUENTIAL_KEYS:
+        value = node.find(name)
+        sequential = sequential if value is None else file.boolean(value, name)
+    if sequential:
+        zero["stage3_allgather_sequential"] = True
     _read_offload(file, node)
     for key, off in _REFUSED.items():
         value = node.find(key)
