@@ -27,9 +27,7 @@ Raised RankRunner::run_op(const Op& op) {
     case OpKind::kBackward: return engine.backward();
     case OpKind::kStep: return engine.step(op.overflow);
     case OpKind::kTrain:
-    case OpKind::kEval:
-      set_training(engine, op);
-      return nullptr;
+    case OpKind::kEval: set_training(engine, op); return nullptr;
     case OpKind::kSave16bit: return engine.save_16bit_model();
     case OpKind::kConsolidate: return engine.consolidated_16bit_state_dict();
     case OpKind::kSaveCheckpoint: return engine.save_checkpoint();

@@ -113,8 +113,7 @@ Verification held_trace(const VerifyArguments& arguments, const Source& source, 
         cut_to(candidate.experiment.rank_programs[static_cast<size_t>(rank.rank)], rank);
     }
   }
-  Verification done =
-      held(candidate.experiment, candidate.name, candidate.seed, release, std::move(answer));
+  Verification done = held(candidate.experiment, candidate.name, candidate.seed, release, std::move(answer));
   expect_same_run(arguments, candidate, real, done.model.trace);
   if (both_cut && done.agrees()) {
     done.comparison.outcome = Comparison::Outcome::kInconclusive;
@@ -137,8 +136,9 @@ Verdict verify_trace(const VerifyArguments& arguments) {
   VerifyReport report{{first.deepspeed, first.torch, first.python}, *modelled, {}};
   const std::vector<Source> runs = sources(arguments, traces);
   for (size_t i = 0; i < runs.size(); ++i) {
-    report.runs.push_back(verified(runs[i].candidate, *modelled,
-                                   [&] { return held_trace(arguments, runs[i], modelled->release, traces[i]); }));
+    report.runs.push_back(verified(runs[i].candidate, *modelled, [&] {
+      return held_trace(arguments, runs[i], modelled->release, traces[i]);
+    }));
   }
   return tell(report, arguments);
 }

@@ -154,7 +154,8 @@ class ProgramReader {
     if (value.is_scalar()) {
       add(value);
     } else {
-      for (const YamlNode& item : file_.list(value, std::string(word.name), "for example [fc1]").items) add(item);
+      for (const YamlNode& item : file_.list(value, std::string(word.name), "for example [fc1]").items)
+        add(item);
     }
     if (ops.empty()) file_.fail(value.place, fmt::format("'{}' of no module", word.name));
     return ops;

@@ -1,6 +1,7 @@
 // What the programs of tests/golden/programs did on real releases, on 1 and 2 ranks, event by event: launches, waits,
 // releases, hooks, statuses, whole error texts. tests/golden/traces/README.md says how they were recorded.
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -64,6 +65,14 @@ TEST(PackedTraces, HoldEveryProgramOnce) {
     }
   }
   EXPECT_GE(seen.size(), 36u * 2u);
+}
+
+// A program that real DeepSpeed never ran would prove nothing.
+TEST(PackedTraces, AreThereForEveryProgram) {
+  for (const auto& entry : std::filesystem::directory_iterator("tests/golden/programs")) {
+    const std::string name = entry.path().stem().string();
+    EXPECT_TRUE(std::filesystem::exists("tests/golden/traces/" + name + ".json")) << name;
+  }
 }
 
 }  // namespace

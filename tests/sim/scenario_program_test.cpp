@@ -38,7 +38,8 @@ TEST(ScenarioProgram, TrainIsModeForwardBackwardStep) {
 }
 
 TEST(ScenarioProgram, ModesOfModules) {
-  const Program program = run("  - eval_mode: emb\n  - train_mode: [head, emb]\n  - train_mode\n").rank_programs[0];
+  const Program program =
+      run("  - eval_mode: emb\n  - train_mode: [head, emb]\n  - train_mode\n").rank_programs[0];
   ASSERT_EQ(program.size(), 3u);
   ASSERT_EQ(program[1].ops.size(), 2u);
   EXPECT_EQ(program[0].ops[0].kind, OpKind::kEval);
