@@ -221,8 +221,8 @@ std::optional<Experiment> same_on_every_rank(const Experiment& experiment) {
   const auto more = [](const Program& a, const Program& b) {
     return std::pair(a.size(), calls_in(a)) < std::pair(b.size(), calls_in(b));
   };
-  const Program longest = *std::ranges::max_element(experiment.rank_programs, more);
-  return rewritten(experiment, [&longest](const Program&) { return longest; });
+  const auto longest = std::ranges::max_element(experiment.rank_programs, more);
+  return rewritten(experiment, [longest](const Program&) { return *longest; });
 }
 
 }  // namespace zero3::sim

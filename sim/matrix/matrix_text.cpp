@@ -119,7 +119,8 @@ std::string legend(const Matrix& matrix, size_t width) {
       text += ",\n";
       used = 0;
     }
-    text += used == 0 ? entry : ", " + entry;
+    if (used > 0) text += ", ";
+    text += entry;
     used += entry.size() + (used == 0 ? 0 : kGap);
   }
   return text.empty() ? "" : text + "\n";

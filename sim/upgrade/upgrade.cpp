@@ -30,8 +30,9 @@ std::map<std::string, Trouble> troubles(const Outcome& outcome) {
   if (outcome.end == End::kWrongData) found["wrong-data"] = {0, "wrong data: " + outcome.wrong_data.front()};
   for (const SilentFault& fault : outcome.silent_faults()) {  // the gravest first
     if (fault.consequence == Consequence::kHarmless) continue;
-    found.try_emplace(std::string(name(fault.kind)), static_cast<int64_t>(fault.consequence),
-                      fmt::format("{} ({})", name(fault.kind), name(fault.consequence)));
+    found.insert({std::string(name(fault.kind)),
+                  Trouble{static_cast<int64_t>(fault.consequence),
+                          fmt::format("{} ({})", name(fault.kind), name(fault.consequence))}});
   }
   return found;
 }
