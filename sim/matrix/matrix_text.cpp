@@ -114,7 +114,7 @@ std::string legend(const Matrix& matrix, size_t width) {
   size_t used = 0;
   for (const auto& [code, word] : words) {
     if (code == word) continue;
-    const std::string entry = code + " " + word;
+    const std::string entry = fmt::format("{} {}", code, word);
     if (used > 0 && used + kGap + entry.size() > width) {
       text += ",\n";
       used = 0;
