@@ -121,11 +121,12 @@ std::vector<Release> Baseline::releases() const {
 Baseline baseline_of(const std::vector<TestedProgram>& programs, const std::vector<Release>& releases) {
   Baseline baseline;
   for (const TestedProgram& program : programs) {
-    baseline.programs.push_back({.name = program.name,
-                                 .file = program.path,
-                                 .ranks = program.ranks(),
-                                 .seed = program.seed,
-                                 .outcomes = program.outcomes_on(releases)});
+    BaselineProgram& kept = baseline.programs.emplace_back();
+    kept.name = program.name;
+    kept.file = program.path;
+    kept.ranks = program.ranks();
+    kept.seed = program.seed;
+    kept.outcomes = program.outcomes_on(releases);
   }
   return baseline;
 }
