@@ -46,15 +46,15 @@ std::optional<Measure> measure_of(const Outcome& outcome, const Experiment& expe
                  usage.peak_live_numel};
 }
 
-std::optional<Baseline> find_baseline(const Experiment& experiment, const Outcome& outcome,
-                                      const Release& release, uint64_t seed) {
+std::optional<FixBaseline> find_baseline(const Experiment& experiment, const Outcome& outcome,
+                                         const Release& release, uint64_t seed) {
   const auto baseline = [&](const char* what, const Experiment& program,
-                            const Outcome& end) -> std::optional<Baseline> {
+                            const Outcome& end) -> std::optional<FixBaseline> {
     if (end.end != End::kCompletes) return std::nullopt;
     const bool by_forward = !measure_of(end, program, false);
     const std::optional<Measure> measure = measure_of(end, program, by_forward);
     if (!measure) return std::nullopt;
-    return Baseline{what, by_forward, *measure};
+    return FixBaseline{what, by_forward, *measure};
   };
   if (auto found = baseline("the program as it is", experiment, outcome)) return found;
   const Experiment whole = without_branches(experiment);

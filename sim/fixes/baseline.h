@@ -21,7 +21,7 @@ struct Measure {
   bool operator==(const Measure&) const = default;
 };
 
-struct Baseline {
+struct FixBaseline {
   std::string what;  // "the program as it is"
   bool by_forward = false;
   Measure measure;
@@ -32,7 +32,7 @@ std::optional<Measure> measure_of(const Outcome& outcome, const Experiment& expe
 
 // The first that completes on the release: the program as it is; the same with nothing left out by any forward; the
 // same without saves and gather contexts. Nothing if none does.
-std::optional<Baseline> find_baseline(const Experiment& experiment, const Outcome& outcome,
-                                      const Release& release, uint64_t seed);
+std::optional<FixBaseline> find_baseline(const Experiment& experiment, const Outcome& outcome,
+                                         const Release& release, uint64_t seed);
 
 }  // namespace zero3::sim

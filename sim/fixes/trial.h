@@ -66,7 +66,7 @@ struct FixReport {
   size_t variations = 0;           // tried, beside the program that is given
   size_t possible_variations = 0;  // more, where not all were
   std::vector<int> world_sizes = {};
-  std::optional<Baseline> baseline = {};
+  std::optional<FixBaseline> baseline = {};
   std::vector<FixResult> results = {};  // the smallest change first
 
   // The first that cures every variation on every number of ranks; -1: none does.
@@ -107,7 +107,7 @@ class Trial {
   Experiment given_;
   Outcome unfixed_;
   std::string ailment_;
-  std::optional<Baseline> baseline_;
+  std::optional<FixBaseline> baseline_;
   VariationsByRanks& variations_;
   std::map<std::pair<int, size_t>, Outcome> unfixed_outcomes_;
 };
