@@ -156,12 +156,9 @@ Raised Engine::skip_step() {
 }
 
 Raised Engine::meet_for_overflow() {
-  Raised raised = runtime_.communicator.meet(Meeting::kOverflowCheck);
-  for (const char* function :
-       {"has_overflow", "_check_overflow", "check_overflow", "_overflow_check_and_loss_scale_update"}) {
-    raised = through(std::move(raised), function);
-  }
-  return raised;
+  return through(
+      runtime_.communicator.meet(Meeting::kOverflowCheck),
+      {"has_overflow", "_check_overflow", "check_overflow", "_overflow_check_and_loss_scale_update"});
 }
 
 Raised Engine::check_averaged_gradients() {
@@ -170,11 +167,9 @@ Raised Engine::check_averaged_gradients() {
   Raised raised = absent ? raise(FailureKind::kNoGradient, "KeyError", "0")
                          : raise(FailureKind::kNoGradient, "TypeError", "'NoneType' object is not iterable");
   if (runtime_.behaviour.coordinator == Coordinator::kPrefetch) {
-    for (const char* function : {"has_overflow_partitioned_grads_serial", "has_overflow", "_check_overflow",
-                                 "check_overflow", "_overflow_check_and_loss_scale_update"}) {
-      raised = through(std::move(raised), function);
-    }
-    return raised;
+    return through(std::move(raised),
+                   {"has_overflow_partitioned_grads_serial", "has_overflow", "_check_overflow",
+                    "check_overflow", "_overflow_check_and_loss_scale_update"});
   }
   if (!absent) raised = through(std::move(raised), "get_grad_norm_direct");
   return through(std::move(raised), "_get_norm_groups");
@@ -308,11 +303,8 @@ Raised Engine::load_checkpoint() {
 
 // The list of partitions that the loaded values are copied to is empty while the states are offloaded.
 Raised Engine::load_offloaded() const {
-  Raised raised = list_index_out_of_range();
-  for (const char* function :
-       {"_rigid_load_state_dict", "load_state_dict", "_load_zero_checkpoint", "load_checkpoint"})
-    raised = through(std::move(raised), function);
-  return raised;
+  return through(list_index_out_of_range(),
+                 {"_rigid_load_state_dict", "load_state_dict", "_load_zero_checkpoint", "load_checkpoint"});
 }
 
 // Before v0.6.0 nothing partitions the params first, so that those that are gathered do not have the saved shape.

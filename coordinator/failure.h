@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace zero3 {
@@ -73,6 +75,11 @@ inline Raised list_index_out_of_range() {
 // Adds the function that a failure passed through on its way up; hands the failure on.
 inline Raised through(Raised raised, std::string_view function) {
   if (raised) raised->add_outer(function);
+  return raised;
+}
+// The same of several, the innermost first.
+inline Raised through(Raised raised, std::initializer_list<std::string_view> functions) {
+  for (const std::string_view function : functions) raised = through(std::move(raised), function);
   return raised;
 }
 

@@ -91,13 +91,10 @@ Raised Engine::partition_gradients() const {
                           "start (" + std::to_string(start) + ") + length (" + std::to_string(length) +
                               ") exceeds dimension size (" + std::to_string(part) + ").",
                           {param});
-    for (const char* function :
-         {"_partition_gradient", "_partition_gradients", "partition_gradients",
-          "partition_previous_reduced_grads", "independent_gradient_partition_epilogue",
-          "overlapping_partition_gradients_reduce_epilogue"}) {
-      raised = through(std::move(raised), function);
-    }
-    return raised;
+    return through(std::move(raised),
+                   {"_partition_gradient", "_partition_gradients", "partition_gradients",
+                    "partition_previous_reduced_grads", "independent_gradient_partition_epilogue",
+                    "overlapping_partition_gradients_reduce_epilogue"});
   }
   return nullptr;
 }

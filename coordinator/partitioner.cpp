@@ -136,10 +136,8 @@ Raised Partitioner::gathered_twice(Param& param) {
   for (Param* marked : scratch_) marked->ds_status = ZeroParamStatus::kInflight;
   Raised raised = raise(FailureKind::kAlreadyGathering, "RuntimeError",
                         ds_summary(param, runtime_.behaviour, runtime_.world_size()), {&param});
-  for (const char* function :
-       {"_no_gather_coalesced", "_allgather_params_coalesced", "_all_gather", "all_gather"})
-    raised = through(std::move(raised), function);
-  return raised;
+  return through(std::move(raised),
+                 {"_no_gather_coalesced", "_allgather_params_coalesced", "_all_gather", "all_gather"});
 }
 
 Raised Partitioner::partition(std::span<Param* const> params, Reason reason) {

@@ -27,18 +27,6 @@ ordered_json failure_json(const EndingFailure& failure) {
           {"params", std::move(params)}};
 }
 
-ordered_json fault_json(const SilentFault& fault) {
-  return {{"kind", name(fault.kind)},
-          {"consequence", name(fault.consequence)},
-          {"step", fault.statement + 1},
-          {"steps", fault.statements},
-          {"params", fault.params},
-          {"all_gathers_per_step", fault.all_gathers_per_step},
-          {"numel_per_step", fault.numel_per_step},
-          {"exposed_all_gathers_per_step", fault.exposed_all_gathers_per_step},
-          {"live_numel", fault.live_numel}};
-}
-
 ordered_json audit_json(const RankAudit& audit) {
   ordered_json out = {{"rank", audit.rank},
                       {"all_gathers", audit.usage.all_gathers},
@@ -121,6 +109,18 @@ RankAudit audit_of(const ordered_json& json) {
 }
 
 }  // namespace
+
+ordered_json fault_json(const SilentFault& fault) {
+  return {{"kind", name(fault.kind)},
+          {"consequence", name(fault.consequence)},
+          {"step", fault.statement + 1},
+          {"steps", fault.statements},
+          {"params", fault.params},
+          {"all_gathers_per_step", fault.all_gathers_per_step},
+          {"numel_per_step", fault.numel_per_step},
+          {"exposed_all_gathers_per_step", fault.exposed_all_gathers_per_step},
+          {"live_numel", fault.live_numel}};
+}
 
 ordered_json outcome_json(const Outcome& outcome) {
   ordered_json out = {{"end", name(outcome.end)}};

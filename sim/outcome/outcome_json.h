@@ -10,6 +10,9 @@
 
 namespace zero3::sim {
 
+// A silent fault of one rank.
+nlohmann::ordered_json fault_json(const SilentFault& fault);
+
 // What is empty is left out, but for usage, which a run that was audited always has.
 nlohmann::ordered_json outcome_json(const Outcome& outcome);
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/outcome/outcome_json.h"
 #include "sim/release_selection.h"
 
 namespace zero3::sim {
@@ -65,16 +66,9 @@ nlohmann::ordered_json silent_faults_json(const RunReport& report) {
   nlohmann::ordered_json faults = nlohmann::ordered_json::array();
   for (const RankAudit& audit : report.audits) {
     for (const SilentFault& fault : audit.faults) {
-      faults.push_back({{"kind", name(fault.kind)},
-                        {"consequence", name(fault.consequence)},
-                        {"rank", audit.rank},
-                        {"step", fault.statement + 1},
-                        {"steps", fault.statements},
-                        {"params", fault.params},
-                        {"all_gathers_per_step", fault.all_gathers_per_step},
-                        {"numel_per_step", fault.numel_per_step},
-                        {"exposed_all_gathers_per_step", fault.exposed_all_gathers_per_step},
-                        {"live_numel", fault.live_numel}});
+      nlohmann::ordered_json& item = faults.emplace_back(nlohmann::ordered_json{
+          {"kind", name(fault.kind)}, {"consequence", name(fault.consequence)}, {"rank", audit.rank}});
+      item.update(fault_json(fault));
     }
   }
   return faults;

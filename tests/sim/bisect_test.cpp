@@ -10,7 +10,7 @@
 
 #include "sim/bad_input.h"
 #include "sim/behaviour_trial.h"
-#include "sim/short_form.h"
+#include "tests/support/tested_programs.h"
 
 namespace zero3::sim {
 namespace {
@@ -20,18 +20,6 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 Release release(const char* text) { return *Release::parse(text); }
-
-TestedProgram tried(const std::string& program) {
-  return {.name = "program",
-          .title = "",
-          .path = "",
-          .experiment = parse_short_form(program, {}),
-          .scenario = nullptr};
-}
-
-TestedProgram scenario(const std::string& file) {
-  return load_programs({"scenarios/" + file}, 0, {}).front();
-}
 
 std::string refusal(const TestedProgram& program, const char* good, const char* bad) {
   try {
@@ -44,7 +32,7 @@ std::string refusal(const TestedProgram& program, const char* good, const char* 
 
 // v0.15.3 cleans up what is in flight instead of raising (#6557): coming down from it, v0.15.2 is the first bad one.
 TEST(Bisect, ASkippedLayerFromTheReleaseThatCuredIt) {
-  const Bisection found = bisect(tried("t:ABC t:ABC t:AC"), release("0.19.8"), release("0.9.5"));
+  const Bisection found = bisect(short_program("t:ABC t:ABC t:AC"), release("0.19.8"), release("0.9.5"));
   ASSERT_EQ(found.points.size(), 1U);
   EXPECT_EQ(found.first_bad(), release("0.15.2"));
   EXPECT_EQ(found.points.front().after, release("0.15.3"));
@@ -54,7 +42,7 @@ TEST(Bisect, ASkippedLayerFromTheReleaseThatCuredIt) {
 // README: evaluation, then GatheredParameters, across the release that merged the coordinators (#6675).
 TEST(Bisect, AnEvaluationThenAGather) {
   const Bisection found =
-      bisect(scenario("gathering/eval-then-gather.yaml"), release("0.14.5"), release("0.16.2"));
+      bisect(library_program("gathering/eval-then-gather.yaml"), release("0.14.5"), release("0.16.2"));
   EXPECT_EQ(found.first_bad(), release("0.15.4"));
   const ChangePoint& point = found.points[found.first];
   EXPECT_EQ(cell_word(point.was), "ok");
@@ -63,17 +51,17 @@ TEST(Bisect, AnEvaluationThenAGather) {
   // What decides does so alone: undone on the newer release, it ends as the older one.
   const Suspect& suspect = point.deciding.front();
   EXPECT_TRUE(suspect.undoing_restores);
-  const Outcome undone = outcome_of(scenario("gathering/eval-then-gather.yaml").experiment, point.after,
-                                    {.behaviour = behaviour_with(point.after, suspect.undone)});
+  const Outcome undone = outcome_of(library_program("gathering/eval-then-gather.yaml").experiment,
+                                    point.after, {.behaviour = behaviour_with(point.after, suspect.undone)});
   EXPECT_TRUE(end_alike(undone, point.was));
 }
 
 // DeepSpeed#5828 came with v2's coordinator (#1453), and went with v0.15.3: both changes are said, in the order met.
 TEST(Bisect, EveryChangeBetweenTheTwo) {
-  const TestedProgram skipped = tried("t:ABC t:ABC t:AC");
+  const TestedProgram skipped = short_program("t:ABC t:ABC t:AC");
   EXPECT_EQ(bisect(skipped, release("0.3.12"), release("0.15.2")).first_bad(), release("0.5.11-dev"));
   // A program that ends in three ways, one after the other.
-  const TestedProgram saved = scenario("saving/deepspeed-1686-shared-module.yaml");
+  const TestedProgram saved = library_program("saving/deepspeed-1686-shared-module.yaml");
   size_t several = 0;
   const std::vector<ReleaseOutcome> all = saved.outcomes_on(known_releases());
   for (const ReleaseOutcome& one : all) {
@@ -94,7 +82,7 @@ TEST(Bisect, DecidingFlagsOfTheLibrary) {
   for (const char* file :
        {"dynamic-graphs/skipped-last-layer.yaml", "saving/deepspeed-1686-shared-module.yaml",
         "evaluation/longer-evaluation.yaml", "checkpoint-recompute/whole-model-checkpointed.yaml"}) {
-    const TestedProgram program = scenario(file);
+    const TestedProgram program = library_program(file);
     const std::vector<ReleaseOutcome> all = program.outcomes_on(known_releases());
     for (size_t i = 1; i < all.size(); ++i) {
       const Outcome& was = all[i - 1].outcome;
@@ -113,11 +101,11 @@ TEST(Bisect, DecidingFlagsOfTheLibrary) {
 }
 
 TEST(Bisect, Refuses) {
-  const TestedProgram skipped = tried("t:ABC t:ABC t:AC");
+  const TestedProgram skipped = short_program("t:ABC t:ABC t:AC");
   EXPECT_THAT(refusal(skipped, "0.15.2", "0.15.2"), HasSubstr("--good and --bad are both 0.15.2"));
   EXPECT_THAT(refusal(skipped, "0.6.0", "0.15.2"),
               HasSubstr("ends alike on 0.6.0 and 0.15.2: inflight-at-reset"));
-  EXPECT_THAT(refusal(tried("t:ABC x"), "0.6.0", "0.15.2"),
+  EXPECT_THAT(refusal(short_program("t:ABC x"), "0.6.0", "0.15.2"),
               HasSubstr("DeepSpeed 0.6.0 has no empty_partition_cache"));
 }
 

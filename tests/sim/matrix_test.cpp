@@ -12,7 +12,7 @@
 
 #include "sim/outcome/outcome_json.h"
 #include "sim/release_selection.h"
-#include "sim/short_form.h"
+#include "tests/support/tested_programs.h"
 
 namespace zero3::sim {
 namespace {
@@ -20,14 +20,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-TestedProgram tried(const std::string& name, const std::string& program) {
-  return {.name = name,
-          .title = "",
-          .path = "",
-          .experiment = parse_short_form(program, {}),
-          .scenario = nullptr};
-}
 
 Matrix matrix_on(const std::vector<TestedProgram>& programs, const std::string& releases) {
   return matrix_of(programs, parse_releases(releases, "--deepspeed"), [](const TestedProgram&) {});
@@ -53,7 +45,7 @@ size_t count_of(const std::string& text, const std::string& part) {
 
 // What README shows of DeepSpeed#5828: up to v0.15.2, and not of v1's coordinator.
 TEST(Matrix, FoldsWhereNothingChanges) {
-  const Matrix matrix = matrix_on({tried("skipped", "t:ABC t:ABC t:AC")}, "all");
+  const Matrix matrix = matrix_on({short_program("t:ABC t:ABC t:AC", "skipped")}, "all");
   EXPECT_THAT(ranges(matrix), ElementsAre("0.3.12 - 0.5.10", "0.5.11-dev - 0.15.2", "0.15.3 - 0.19.8"));
   EXPECT_THAT(words(matrix.rows.front()), ElementsAre("ok", "inflight-at-reset", "ok"));
   EXPECT_EQ(matrix.verdict(), Verdict::kNotAsExpected);
@@ -63,8 +55,8 @@ TEST(Matrix, FoldsWhereNothingChanges) {
 // One row that changes parts the column for all.
 TEST(Matrix, AColumnIsAlikeInEveryRowAndUnlikeItsNeighbour) {
   const std::vector<TestedProgram> programs = {
-      tried("skipped", "t:ABC t:ABC t:AC"), tried("static", "t:ABC t:ABC"), tried("cached", "t:ABC x t:ABC"),
-      tried("evaluated", "t:ABC t:ABC eo:ABC g:B t:ABC")};
+      short_program("t:ABC t:ABC t:AC", "skipped"), short_program("t:ABC t:ABC", "static"),
+      short_program("t:ABC x t:ABC", "cached"), short_program("t:ABC t:ABC eo:ABC g:B t:ABC", "evaluated")};
   const Matrix matrix = matrix_on(programs, "all");
   size_t releases = 0;
   for (size_t column = 0; column < matrix.columns.size(); ++column) {
@@ -82,14 +74,14 @@ TEST(Matrix, AColumnIsAlikeInEveryRowAndUnlikeItsNeighbour) {
 }
 
 TEST(Matrix, OfWhatReleasesLackNothingIsDecided) {
-  const TestedProgram cached = tried("cached", "t:ABC x");
+  const TestedProgram cached = short_program("t:ABC x", "cached");
   EXPECT_EQ(matrix_on({cached}, "0.6.0, 0.9.5").verdict(), Verdict::kAsExpected);
   EXPECT_EQ(matrix_on({cached}, "0.6.0").verdict(), Verdict::kInconclusive);
 }
 
 // What a recording that was cut would have done next is not known.
 TEST(Matrix, APartialRecordingThatCompletesIsInconclusive) {
-  TestedProgram program = tried("cut", "t:ABC t:ABC");
+  TestedProgram program = short_program("t:ABC t:ABC", "cut");
   program.partial = true;
   const Matrix matrix = matrix_on({program}, "0.19.8");
   EXPECT_EQ(matrix.verdict(), Verdict::kInconclusive);
@@ -98,9 +90,9 @@ TEST(Matrix, APartialRecordingThatCompletesIsInconclusive) {
 
 TEST(Matrix, TextFitsTheWidth) {
   const std::vector<TestedProgram> programs = {
-      tried("skipped", "t:ABC t:ABC t:AC"),
-      tried("cached-after-a-step-with-a-name-that-is-long", "t:ABC x t:ABC"),
-      tried("evaluated", "t:ABC t:ABC eo:ABC g:B t:ABC")};
+      short_program("t:ABC t:ABC t:AC", "skipped"),
+      short_program("t:ABC x t:ABC", "cached-after-a-step-with-a-name-that-is-long"),
+      short_program("t:ABC t:ABC eo:ABC g:B t:ABC", "evaluated")};
   const Matrix matrix = matrix_on(programs, "all");
   for (const size_t width : {40, 60, 100, 160}) {
     std::istringstream text(text_report(matrix, width));
@@ -112,14 +104,15 @@ TEST(Matrix, TextFitsTheWidth) {
 }
 
 TEST(Matrix, MarkdownHasARowAProgram) {
-  const Matrix matrix = matrix_on({tried("a|b", "t:ABC t:ABC t:AC")}, "0.15.2, 0.15.3");
+  const Matrix matrix = matrix_on({short_program("t:ABC t:ABC t:AC", "a|b")}, "0.15.2, 0.15.3");
   EXPECT_EQ(markdown_report(matrix),
             "| program | 0.15.2 | 0.15.3 |\n| --- | --- | --- |\n| a\\|b | inflight-at-reset | ok |\n\n"
             "ok on 0.15.3\n");
 }
 
 TEST(Matrix, JunitHasACaseACell) {
-  const Matrix matrix = matrix_on({tried("skipped", "t:ABC t:ABC t:AC"), tried("cached", "t:ABC x")}, "all");
+  const Matrix matrix =
+      matrix_on({short_program("t:ABC t:ABC t:AC", "skipped"), short_program("t:ABC x", "cached")}, "all");
   const std::string xml = junit_report(matrix);
   const size_t cells = matrix.rows.size() * matrix.columns.size();
   EXPECT_EQ(count_of(xml, "<testcase "), cells);
@@ -131,7 +124,7 @@ TEST(Matrix, JunitHasACaseACell) {
 }
 
 TEST(Matrix, JsonHasEveryOutcome) {
-  const Matrix matrix = matrix_on({tried("skipped", "t:ABC t:ABC t:AC")}, "all");
+  const Matrix matrix = matrix_on({short_program("t:ABC t:ABC t:AC", "skipped")}, "all");
   const auto json = nlohmann::ordered_json::parse(json_report(matrix));
   EXPECT_EQ(json.at("verdict"), "not as expected");
   ASSERT_EQ(json.at("columns").size(), matrix.columns.size());
@@ -142,7 +135,7 @@ TEST(Matrix, JsonHasEveryOutcome) {
 
 // A browser asks nobody for anything, and text of programs is no markup.
 TEST(Matrix, HtmlIsOneFile) {
-  const Matrix matrix = matrix_on({tried("<b>\"skipped\"</b>", "t:ABC t:ABC t:AC")}, "all");
+  const Matrix matrix = matrix_on({short_program("t:ABC t:ABC t:AC", "<b>\"skipped\"</b>")}, "all");
   const std::string html = html_report(matrix);
   EXPECT_EQ(count_of(html, "<td "), matrix.columns.size());
   EXPECT_EQ(count_of(html, "<td "), count_of(html, "</td>"));
@@ -159,8 +152,8 @@ TEST(OutcomeJson, ReadsBackWhatWasWritten) {
        "scenarios/silent-faults/stale-weights-while-accumulating.yaml",
        "scenarios/dynamic-graphs/mixture-of-experts-unused-experts.yaml"},
       0, {});
-  programs.push_back(tried("skipped", "t:ABC t:ABC t:AC"));
-  programs.push_back(tried("cached", "t:ABC x"));
+  programs.push_back(short_program("t:ABC t:ABC t:AC", "skipped"));
+  programs.push_back(short_program("t:ABC x", "cached"));
   for (const TestedProgram& program : programs) {
     for (const char* release : {"0.5.10", "0.6.0", "0.15.2", "0.19.8"}) {
       const Outcome outcome = program.outcome_on(*Release::parse(release));

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "sim/bad_input.h"
-#include "sim/outcome/tested_program.h"
 #include "sim/short_form.h"
+#include "tests/support/tested_programs.h"
 
 namespace zero3::sim {
 namespace {
@@ -23,10 +23,6 @@ Release release(const char* text) { return *Release::parse(text); }
 
 Outcome tried(const std::string& program, const char* on, const ShortFormOptions& options = {}) {
   return outcome_of(parse_short_form(program, options), release(on));
-}
-
-TestedProgram scenario(const std::string& file) {
-  return load_programs({"scenarios/" + file}, 0, {}).front();
 }
 
 // DeepSpeed#5828: B is prefetched, and the step that skips it finds it in flight up to v0.15.2.
@@ -62,7 +58,7 @@ TEST(Outcome, WhatCompletesHasItsUsage) {
 }
 
 TEST(Outcome, AHang) {
-  const Outcome outcome = scenario("rank-divergence/unequal-sizes.yaml").outcome_on(release("0.15.2"));
+  const Outcome outcome = library_program("rank-divergence/unequal-sizes.yaml").outcome_on(release("0.15.2"));
   EXPECT_EQ(outcome.end, End::kHangs);
   ASSERT_TRUE(outcome.failure);
   EXPECT_EQ(outcome.failure->kind, FailureKind::kHang);
@@ -70,7 +66,8 @@ TEST(Outcome, AHang) {
 }
 
 TEST(Outcome, WrongData) {
-  const Outcome outcome = scenario("rank-divergence/deepspeed-5799-eval.yaml").outcome_on(release("0.5.10"));
+  const Outcome outcome =
+      library_program("rank-divergence/deepspeed-5799-eval.yaml").outcome_on(release("0.5.10"));
   EXPECT_EQ(outcome.end, End::kWrongData);
   EXPECT_FALSE(outcome.failure);
   EXPECT_FALSE(outcome.wrong_data.empty());
@@ -79,7 +76,7 @@ TEST(Outcome, WrongData) {
 }
 
 TEST(Outcome, ASilentFaultNamesTheCell) {
-  const TestedProgram program = scenario("silent-faults/stale-weights-while-accumulating.yaml");
+  const TestedProgram program = library_program("silent-faults/stale-weights-while-accumulating.yaml");
   const Outcome stale = program.outcome_on(release("0.5.10"));
   EXPECT_EQ(stale.end, End::kCompletes);
   EXPECT_THAT(stale.silent_kinds(), ElementsAre("stale-weights"));
@@ -98,7 +95,7 @@ TEST(Outcome, WhatAReleaseLacks) {
 
 // A scenario that expects the AttributeError has it.
 TEST(Outcome, AMissingMethodIsAFailureWhereItIsExpected) {
-  const TestedProgram program = scenario("saving/optimizer-less-engine-save.yaml");
+  const TestedProgram program = library_program("saving/optimizer-less-engine-save.yaml");
   std::vector<std::string> words;
   for (const ReleaseOutcome& one : program.outcomes_on(known_releases())) {
     const auto expected = program.scenario->expected_for(one.release);

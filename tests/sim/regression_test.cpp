@@ -10,7 +10,7 @@
 
 #include "sim/bad_input.h"
 #include "sim/release_selection.h"
-#include "sim/short_form.h"
+#include "tests/support/tested_programs.h"
 
 namespace zero3::sim {
 namespace {
@@ -23,11 +23,7 @@ using testing::SizeIs;
 std::vector<Release> releases(const std::string& text) { return parse_releases(text, "--deepspeed"); }
 
 TestedProgram tried(const std::string& name, const std::string& program) {
-  return {.name = name,
-          .title = "",
-          .path = name + ".yaml",
-          .experiment = parse_short_form(program, {}),
-          .scenario = nullptr};
+  return short_program(program, name, name + ".yaml");
 }
 
 std::string refusal(const std::string& text) {

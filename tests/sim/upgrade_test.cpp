@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/bad_input.h"
-#include "sim/short_form.h"
+#include "tests/support/tested_programs.h"
 
 namespace zero3::sim {
 namespace {
@@ -22,25 +22,13 @@ using testing::StartsWith;
 
 Release release(const char* text) { return *Release::parse(text); }
 
-TestedProgram tried(const std::string& program) {
-  return {.name = "program",
-          .title = "",
-          .path = "",
-          .experiment = parse_short_form(program, {}),
-          .scenario = nullptr};
-}
-
-TestedProgram scenario(const std::string& file) {
-  return load_programs({"scenarios/" + file}, 0, {}).front();
-}
-
 Upgrade upgraded(const TestedProgram& program, const char* from, const char* to, bool strict = false) {
   return upgrade_of({program}, release(from), release(to), strict);
 }
 
 // DeepSpeed#5828 is cured by v0.15.3, and comes back on the way down.
 TEST(Upgrade, AFailureLostAndGained) {
-  const TestedProgram skipped = tried("t:ABC t:ABC t:AC");
+  const TestedProgram skipped = short_program("t:ABC t:ABC t:AC");
   const Upgrade up = upgraded(skipped, "0.15.2", "0.15.3");
   EXPECT_THAT(up.programs.front().lost, ElementsAre("inflight-at-reset at step 3 (t:AC)"));
   EXPECT_THAT(up.programs.front().gained, IsEmpty());
@@ -54,7 +42,7 @@ TEST(Upgrade, AFailureLostAndGained) {
 
 // The dicts in the text came after v0.6.0: another text of the same failure is said, and is no worse.
 TEST(Upgrade, AnotherTextIsSaidAndNoWorse) {
-  const Upgrade up = upgraded(tried("t:ABC t:ABC t:AC"), "0.6.0", "0.15.2");
+  const Upgrade up = upgraded(short_program("t:ABC t:ABC t:AC"), "0.6.0", "0.15.2");
   EXPECT_TRUE(up.programs.front().text_changed);
   EXPECT_THAT(up.programs.front().gained, IsEmpty());
   EXPECT_EQ(up.verdict(), Verdict::kAsExpected);
@@ -63,7 +51,7 @@ TEST(Upgrade, AnotherTextIsSaidAndNoWorse) {
 
 // A crash that becomes a wrong result is worse, though the run completes; and the other way round so is the crash.
 TEST(Upgrade, ASilentFaultGained) {
-  const TestedProgram program = scenario("silent-faults/stale-weights-while-accumulating.yaml");
+  const TestedProgram program = library_program("silent-faults/stale-weights-while-accumulating.yaml");
   const Upgrade up = upgraded(program, "0.4.3", "0.5.10");
   EXPECT_THAT(up.programs.front().gained, ElementsAre("stale-weights (wrong result)"));
   EXPECT_THAT(up.programs.front().lost, Not(IsEmpty()));
@@ -72,7 +60,7 @@ TEST(Upgrade, ASilentFaultGained) {
 }
 
 TEST(Upgrade, WrongDataGained) {
-  const TestedProgram program = scenario("rank-divergence/deepspeed-5799-eval.yaml");
+  const TestedProgram program = library_program("rank-divergence/deepspeed-5799-eval.yaml");
   const Upgrade down = upgraded(program, "0.19.8", "0.5.10");
   EXPECT_EQ(down.verdict(), Verdict::kNotAsExpected);
   EXPECT_THAT(down.programs.front().gained, ElementsAre(StartsWith("wrong data: ")));
@@ -80,7 +68,7 @@ TEST(Upgrade, WrongDataGained) {
 
 // v1 gathers each param by itself: v0.6.0's coalesced all-gathers are fewer, the way down costs more.
 TEST(Upgrade, CostsAreWorseOnlyIfStrict) {
-  const TestedProgram program = scenario("controls/static-llama.yaml");
+  const TestedProgram program = library_program("controls/static-llama.yaml");
   const ProgramUpgrade up = upgraded(program, "0.5.10", "0.19.8").programs.front();
   ASSERT_TRUE(up.costs_known);
   EXPECT_LT(up.cost_to.all_gathers, up.cost_from.all_gathers);
@@ -91,22 +79,22 @@ TEST(Upgrade, CostsAreWorseOnlyIfStrict) {
 
 // One step over A, B, C by hand: six gathers of 64 elements, one live at a time.
 TEST(Upgrade, CostsArePerTrainingStep) {
-  const ProgramUpgrade same = upgraded(tried("t:ABC"), "0.19.7", "0.19.8").programs.front();
+  const ProgramUpgrade same = upgraded(short_program("t:ABC"), "0.19.7", "0.19.8").programs.front();
   EXPECT_EQ(same.cost_to.all_gathers, 6);
   EXPECT_EQ(same.cost_to.gathered_numel, 6 * 64);
   EXPECT_EQ(same.cost_to, same.cost_from);
-  EXPECT_EQ(text_report(upgraded(tried("t:ABC"), "0.19.7", "0.19.8")),
+  EXPECT_EQ(text_report(upgraded(short_program("t:ABC"), "0.19.7", "0.19.8")),
             "DeepSpeed 0.19.7 -> 0.19.8\n0 worse, 0 better, 1 no worse (1 unchanged)\n");
 }
 
 TEST(Upgrade, WhatAReleaseLacks) {
-  const TestedProgram cached = tried("t:ABC x");
+  const TestedProgram cached = short_program("t:ABC x");
   EXPECT_EQ(upgraded(cached, "0.6.0", "0.15.2").verdict(), Verdict::kInconclusive);
   EXPECT_EQ(upgraded(cached, "0.15.2", "0.6.0").verdict(), Verdict::kNotAsExpected);  // it ran, and cannot
 }
 
 TEST(Upgrade, JsonAndJunit) {
-  const Upgrade down = upgraded(tried("t:ABC t:ABC t:AC"), "0.15.3", "0.15.2");
+  const Upgrade down = upgraded(short_program("t:ABC t:ABC t:AC"), "0.15.3", "0.15.2");
   const auto json = nlohmann::json::parse(json_report(down));
   EXPECT_EQ(json.at("verdict"), "not as expected");
   const auto& program = json.at("programs").front();
@@ -117,7 +105,9 @@ TEST(Upgrade, JsonAndJunit) {
   EXPECT_THAT(junit_report(down), HasSubstr("gained: inflight-at-reset at step 3 (t:AC)"));
 }
 
-TEST(Upgrade, RefusesOneRelease) { EXPECT_THROW(upgraded(tried("t:ABC"), "0.15.2", "0.15.2"), BadInput); }
+TEST(Upgrade, RefusesOneRelease) {
+  EXPECT_THROW(upgraded(short_program("t:ABC"), "0.15.2", "0.15.2"), BadInput);
+}
 
 }  // namespace
 }  // namespace zero3::sim
