@@ -54,8 +54,8 @@ std::vector<Calls> wholes_of(std::vector<Calls> plans) {
 
 }  // namespace
 
-std::vector<Branch> branches_of(const Experiment& experiment) {
-  std::vector<Branch> branches;
+std::vector<ForwardBranch> branches_of(const Experiment& experiment) {
+  std::vector<ForwardBranch> branches;
   for (const auto& [engine, plans] : plans_by_engine(experiment)) {
     const std::vector<Calls> wholes = wholes_of(plans);
     for (const Calls& plan : plans) {
@@ -70,7 +70,7 @@ std::vector<Branch> branches_of(const Experiment& experiment) {
   return branches;
 }
 
-Experiment with_plan(const Experiment& experiment, const Branch& branch, const Calls& plan) {
+Experiment with_plan(const Experiment& experiment, const ForwardBranch& branch, const Calls& plan) {
   Experiment changed = experiment;
   for (Program& program : changed.rank_programs) {
     for (Statement& statement : program) {
@@ -85,7 +85,8 @@ Experiment with_plan(const Experiment& experiment, const Branch& branch, const C
 
 Experiment without_branches(const Experiment& experiment) {
   Experiment changed = experiment;
-  for (const Branch& branch : branches_of(experiment)) changed = with_plan(changed, branch, branch.whole);
+  for (const ForwardBranch& branch : branches_of(experiment))
+    changed = with_plan(changed, branch, branch.whole);
   return changed;
 }
 

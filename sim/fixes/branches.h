@@ -10,7 +10,7 @@
 
 namespace zero3::sim {
 
-struct Branch {
+struct ForwardBranch {
   int engine = 0;
   Calls plan;  // of each forward that branches so
   Calls
@@ -19,10 +19,10 @@ struct Branch {
 };
 
 // Each plan once, in the order of ranks and statements. Forwards that call modules without the root are passed over.
-std::vector<Branch> branches_of(const Experiment& experiment);
+std::vector<ForwardBranch> branches_of(const Experiment& experiment);
 
 // The experiment with `plan` instead of the branch's own, in every forward that has it, on all ranks.
-Experiment with_plan(const Experiment& experiment, const Branch& branch, const Calls& plan);
+Experiment with_plan(const Experiment& experiment, const ForwardBranch& branch, const Calls& plan);
 
 // The same program with nothing left out: each branch is its whole.
 Experiment without_branches(const Experiment& experiment);

@@ -90,7 +90,7 @@ Skipped skipped_params(const Experiment& experiment, const Outcome& outcome) {
     return skipped;
   }
   std::vector<const ParamSpec*> params;
-  for (const Branch& branch : branches_of(experiment)) {
+  for (const ForwardBranch& branch : branches_of(experiment)) {
     for (const LeftOut& one : branch.left_out)
       add_params(experiment, calls_of(one, branch.whole), params, skipped.names);
   }
@@ -139,7 +139,7 @@ int64_t largest_numel(const Experiment& experiment) {
 
 std::vector<int> branching_modules(const Experiment& experiment) {
   std::vector<int> modules;
-  for (const Branch& branch : branches_of(experiment)) {
+  for (const ForwardBranch& branch : branches_of(experiment)) {
     for (const LeftOut& one : branch.left_out) {
       if (one.path.empty()) continue;
       const std::vector<size_t> around(one.path.begin(), one.path.end() - 1);

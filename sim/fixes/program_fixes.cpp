@@ -203,10 +203,10 @@ std::optional<Experiment> no_checkpointing(const Experiment& experiment) {
 }
 
 std::optional<Experiment> discard_skipped(const Experiment& experiment) {
-  const std::vector<Branch> branches = branches_of(experiment);
+  const std::vector<ForwardBranch> branches = branches_of(experiment);
   if (branches.empty()) return std::nullopt;
   Experiment changed = experiment;
-  for (const Branch& branch : branches)
+  for (const ForwardBranch& branch : branches)
     changed = with_plan(changed, branch, with_discarded(branch.plan, branch.whole));
   return changed;
 }

@@ -201,12 +201,12 @@ std::optional<Experiment> evaluations_after_step(const Experiment& experiment) {
 }
 
 std::optional<Experiment> prologue_before_branches(const Experiment& experiment) {
-  const std::vector<Branch> branches = branches_of(experiment);
+  const std::vector<ForwardBranch> branches = branches_of(experiment);
   return with_statements(experiment, [&branches](const Program& program, size_t index) {
     std::vector<Statement> added;
     for (const Op& op : program[index].ops) {
       if (op.kind != OpKind::kForward) continue;
-      for (const Branch& branch : branches) {
+      for (const ForwardBranch& branch : branches) {
         if (branch.engine == op.engine && branch.plan == op.plan)
           added.push_back(whole_evaluation(program, index, op.engine, branch.whole));
       }

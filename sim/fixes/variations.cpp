@@ -31,7 +31,7 @@ class Collector {
   Variations found_;
 };
 
-void vary_branch(const Experiment& experiment, const Branch& branch, Collector& collector) {
+void vary_branch(const Experiment& experiment, const ForwardBranch& branch, Collector& collector) {
   for (const LeftOut& one : branch.left_out) {
     const size_t count = one.calls.size();
     const size_t length = list_at(branch.whole, one.path).size();
@@ -78,7 +78,7 @@ void vary_saves(const Experiment& experiment, Collector& collector) {
 
 Variations variations_of(const Experiment& experiment, bool with_saves) {
   Collector collector(experiment);
-  for (const Branch& branch : branches_of(experiment)) vary_branch(experiment, branch, collector);
+  for (const ForwardBranch& branch : branches_of(experiment)) vary_branch(experiment, branch, collector);
   if (with_saves) vary_saves(experiment, collector);
   return collector.take();
 }

@@ -92,6 +92,31 @@ bool is_linked(const Tree& tree, const std::string& path) {
   });
 }
 
+// The types that a file defines outside of other types and of unnamed namespaces, whole names by line. Relies on the
+// comments that clang-tidy demands behind a namespace's brace.
+std::map<size_t, std::string> types_of(const std::string& text) {
+  static const std::regex kOpens(R"(^namespace ([\w:]*) ?\{$)");
+  static const std::regex kCloses(R"(^\}  // namespace)");
+  static const std::regex kDefines(R"(^(class|struct|union|enum|enum class) (\w+)( final)?( : .*)? \{)");
+  std::map<size_t, std::string> types;
+  std::vector<std::string> namespaces;
+  const std::vector<std::string> lines = lines_of(text);
+  std::smatch match;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (std::regex_search(lines[i], match, kOpens)) {
+      namespaces.push_back(match[1]);
+    } else if (std::regex_search(lines[i], kCloses) && !namespaces.empty()) {
+      namespaces.pop_back();
+    } else if (std::regex_search(lines[i], match, kDefines) &&
+               std::ranges::find(namespaces, "") == namespaces.end()) {
+      std::string name;
+      for (const std::string& space : namespaces) name += space + "::";
+      types[i + 1] = name + match[2].str();
+    }
+  }
+  return types;
+}
+
 }  // namespace
 
 Findings too_long(const Tree& tree) {
@@ -155,6 +180,19 @@ Findings stray_versions(const Tree& tree) {
        "a comparison of releases: ask a flag of Behaviour"},
   };
   return broken(tree, kBans);
+}
+
+Findings repeated_types(const Tree& tree) {
+  std::map<std::string, std::string> homes;
+  Findings findings;
+  for (const auto& [path, text] : tree) {
+    if (!is_code(path)) continue;
+    for (const auto& [line, name] : types_of(text)) {
+      const auto [home, is_new] = homes.emplace(name, path);
+      if (!is_new) findings.push_back(finding(path, line, name + " is defined in " + home->second + " too"));
+    }
+  }
+  return findings;
 }
 
 Findings banned_words(const Tree& tree) {

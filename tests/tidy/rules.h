@@ -18,6 +18,8 @@ Findings dead_files(const Tree& tree);      // headers, sources, documents, scen
 Findings crossed_layers(const Tree& tree);  // includes against the direction of the arrows
 Findings stray_versions(
     const Tree& tree);  // a release's number or a comparison of releases outside its one place
+Findings repeated_types(
+    const Tree& tree);  // a type's name that another file defines in the same namespace: undefined behaviour
 Findings banned_words(const Tree& tree);  // what a deterministic program, or this project, does without
 
 }  // namespace zero3::tidy

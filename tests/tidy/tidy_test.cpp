@@ -57,6 +57,7 @@ TEST(Repository, KeepsLinesFunctionsAndFilesShort) { expect_none(too_long(reposi
 TEST(Repository, HasNoDeadFiles) { expect_none(dead_files(repository())); }
 TEST(Repository, KeepsItsLayers) { expect_none(crossed_layers(repository())); }
 TEST(Repository, ComparesReleasesInOnePlace) { expect_none(stray_versions(repository())); }
+TEST(Repository, DefinesEachTypeOnce) { expect_none(repeated_types(repository())); }
 TEST(Repository, UsesNoBannedWords) { expect_none(banned_words(repository())); }
 
 TEST(TooLong, CountsColumnsNotBytes) {
@@ -140,6 +141,25 @@ TEST(StrayVersions, FindsNumbersAndComparisons) {
 
 TEST(StrayVersions, SparesTextsAndComments) {
   EXPECT_THAT(stray_versions({{"sim/a.cpp", "f(\"cured by 0.15.3\");  // release >= 0.15.3\n"}}), IsEmpty());
+}
+
+// Each linked program keeps one of them, and crashes or not by the order of its objects.
+TEST(RepeatedTypes, FindsOneNameInTwoFiles) {
+  const auto in = [](const std::string& space, const std::string& code) {
+    return "namespace " + space + " {\n" + code + "\n}  // namespace " + space + "\n";
+  };
+  for (const std::string definition :
+       {"struct A {\n};", "class A final : public B {\n};", "enum class A { kB };"}) {
+    EXPECT_THAT(
+        repeated_types({{"sim/a/a.h", in("n", "struct A {\n};")}, {"sim/b/a.h", in("n", definition)}}),
+        ElementsAre("sim/b/a.h:2: n::A is defined in sim/a/a.h too"))
+        << definition;
+  }
+  EXPECT_THAT(repeated_types({{"sim/a.h", in("n", "struct A {\n  struct B {\n  };\n};\nstruct B;")},
+                              {"sim/b.h", in("n", "struct B {\n};\nstruct A;")},
+                              {"sim/c.h", in("m", "struct A {\n};\n// struct B {")},
+                              {"sim/d.cpp", in("n", "namespace {\nstruct A {\n};\n}  // namespace")}}),
+              IsEmpty());
 }
 
 TEST(BannedWords, FindsWhatReachesOutside) {

@@ -40,7 +40,7 @@ std::vector<std::string> whats(const Variations& variations) {
 
 TEST(Branches, LeaveCallsOutOfTheLongestForward) {
   const Experiment experiment = short_form("t:ABC t:ABC t:AC");
-  const std::vector<Branch> branches = branches_of(experiment);
+  const std::vector<ForwardBranch> branches = branches_of(experiment);
   ASSERT_EQ(branches.size(), 1U);
   EXPECT_EQ(names_of(branches[0].plan, experiment.model), "A C");
   EXPECT_EQ(names_of(branches[0].whole, experiment.model), "A B C");
@@ -55,7 +55,7 @@ TEST(Branches, AreNoneWhereCallsAreReordered) {
 // Two draws of experts: neither forward is the whole, both are branches of what they have together.
 TEST(Branches, OfTwoThatEachLeaveSomethingOut) {
   const Experiment experiment = short_form("t:ABD t:ACD");
-  const std::vector<Branch> branches = branches_of(experiment);
+  const std::vector<ForwardBranch> branches = branches_of(experiment);
   ASSERT_EQ(branches.size(), 2U);
   EXPECT_EQ(names_of(branches[0].whole, experiment.model), "A B C D");
   EXPECT_EQ(branches[0].whole, branches[1].whole);
@@ -65,7 +65,7 @@ TEST(Branches, InsideAModule) {
   const Scenario file = scenario(
       kExperts + "program: [{train: \"embed block[a b c] head\"}, {train: \"embed block[a c] head\"}]\n");
   const Experiment experiment = file.experiment();
-  const std::vector<Branch> branches = branches_of(experiment);
+  const std::vector<ForwardBranch> branches = branches_of(experiment);
   ASSERT_EQ(branches.size(), 1U);
   EXPECT_THAT(branches[0].left_out[0].path, ElementsAre(1U));
   EXPECT_THAT(branches[0].left_out[0].calls, ElementsAre(1U));
