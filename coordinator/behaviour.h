@@ -121,9 +121,10 @@ struct Behaviour {
   bool rank_checks_always = false;  // all three at every incomplete reset, not only the finalising one
   bool rank_check_lengths = false;
   // The engine's clone of the world group, in which collectives keep a sequence of their own, carries:
-  bool own_group_for_norms = true;   // the norm of the gradients (that of overflow is always there)
-  bool own_group_for_grads = false;  // the gradients
-  bool checkpoint_barriers = false;  // save_checkpoint has one at both ends
+  bool own_group_for_norms = true;      // the norm of the gradients (that of overflow is always there)
+  bool own_group_for_grads = false;     // the gradients
+  bool rank_zero_makes_folder = false;  // save_checkpoint's: the others go on to the barrier
+  bool checkpoint_barriers = false;     // save_checkpoint has one at both ends
   FilesBarrier files_barrier = FilesBarrier::kWorld;
 
   // Texts

@@ -262,12 +262,17 @@ Raised Engine::save_checkpoint() {
     raised = through(through(std::move(raised), "_rigid_state_dict"), "state_dict");
     return through(through(std::move(raised), "_save_zero_checkpoint"), "save_checkpoint");
   }
-  if (Raised raised = missing_checkpoint_engine("makedirs"))
-    return through(std::move(raised), "save_checkpoint");
+  if (Raised raised = make_folder()) return through(std::move(raised), "save_checkpoint");
   if (Raised raised = meet_to_save()) return through(std::move(raised), "save_checkpoint");
   if (Raised raised = checkpoint_epilogue()) return through(std::move(raised), "save_checkpoint");
   if (!runtime_.behaviour.checkpoint_barriers) return nullptr;
   return through(runtime_.communicator.meet(Meeting::kCheckpointDone), "save_checkpoint");
+}
+
+Raised Engine::make_folder() {
+  Raised raised = missing_checkpoint_engine("makedirs");
+  if (raised == nullptr || !runtime_.behaviour.rank_zero_makes_folder) return raised;
+  return runtime_.communicator.parting_rank() == 0 ? std::move(raised) : nullptr;
 }
 
 // With an optimizer: the tag is validated, and each rank in turn makes its folder.

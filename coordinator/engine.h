@@ -77,6 +77,7 @@ class Engine {
   Raised step_without_optimizer();
   Raised meet_for_overflow();
   Raised check_averaged_gradients();
+  Raised make_folder();
   Raised meet_to_save();
   Raised map_partitions();
   Raised load_offloaded() const;

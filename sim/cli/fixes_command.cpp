@@ -8,6 +8,7 @@
 #include "sim/bad_input.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/common.h"
+#include "sim/cli/terminal.h"
 #include "sim/fixes/fix_report.h"
 #include "sim/fixes/subject.h"
 #include "sim/fixes/trial.h"
@@ -63,7 +64,12 @@ class Fixes {
         arguments_.seed_given ? std::optional(arguments_.seed) : std::nullopt;
     const std::vector<TestedProgram> programs =
         load_programs(scenario_files(arguments_.paths), arguments_.ranks, seed);
-    for (const TestedProgram& program : programs) try_on(program);
+    Progress progress(programs.size());
+    for (const TestedProgram& program : programs) {
+      progress.at(program.name);
+      try_on(program);
+    }
+    progress.clear();
     if (!arguments_.fix.empty()) check_fix(programs);
     if (!arguments_.write.empty()) write();
     std::vector<std::string> commands;

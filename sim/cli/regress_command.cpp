@@ -89,6 +89,10 @@ void hold_installed(const std::vector<TestedProgram>& programs, const Release& r
     progress.at(program.name);
     if (program.outcome_on(release).end == End::kLacking) continue;
     const Verification done = verify(program.experiment, program.name, program.seed, release, probe);
+    if (done.real.trace.refused) {
+      report.not_run.push_back(fmt::format("{}: {}", program.name, *done.real.trace.refused));
+      continue;
+    }
     if (done.comparison.outcome == Comparison::Outcome::kInconclusive)
       report.undecided.push_back(
           fmt::format("{}: real DeepSpeed tells nothing: {}", program.name, done.comparison.text));

@@ -67,6 +67,7 @@ std::string text_report(const RegressionReport& report) {
   for (const Regression& regression : report.regressions) {
     if (!regression.accepted) text += regression_text(regression);
   }
+  for (const std::string& line : report.not_run) text += "model alone: " + line + "\n";
   for (const std::string& line : report.undecided) text += line + "\n";
   for (const AcceptedChange& accepted : report.idle) {
     text += fmt::format("accepted, and no difference any more: {}, {}, on {}: {}\n", accepted.program,
@@ -86,7 +87,8 @@ std::string json_report(const RegressionReport& report) {
       {"programs", report.names},
       {"installed", report.installed.empty() ? ordered_json(nullptr) : ordered_json(report.installed)},
       {"differences", ordered_json::array()},
-      {"undecided", report.undecided}};
+      {"undecided", report.undecided},
+      {"not_run", report.not_run}};
   for (const Regression& regression : report.regressions)
     out["differences"].push_back(regression_json(regression));
   return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
