@@ -101,6 +101,7 @@ struct Behaviour {
   bool gradient_buffer_needs_optimizer = false;  // an engine without optimizer has no bucket buffer
   bool boundary_asks_checkpoint_engine = false;  // step asks it first whether it is decoupled
   bool sets_optimizer_boundary = false;  // backward calls a method of the optimizer about the boundary
+  std::string_view stage3_class = "DeepSpeedZeroOptimizer_Stage3";
   bool contiguous_gradients =
       false;                       // by default: v1 then fails on a backward that gives no param a gradient
   bool backward_in_parts = false;  // _do_optimizer_backward and _backward_epilogue
@@ -115,7 +116,10 @@ struct Behaviour {
   bool has_empty_partition_cache = false;
   bool has_unwrap = false;
   bool has_offload_states = false;
-  bool sequential_prefetches_one = false;  // allgather_sequential: stage3_prefetch_bucket_size is 1 then
+  bool knows_allgather_sequential =
+      false;  // one collective a param; with an optimizer a prefetch bucket of 1
+  bool single_handle_waits_again =
+      true;  // AllGatherHandle.wait() makes its param AVAILABLE each time it is called
 
   // Ranks
   bool rank_checks_always = false;  // all three at every incomplete reset, not only the finalising one

@@ -25,9 +25,11 @@ Engine::Engine(Process& process, Module& root, const Behaviour& behaviour, const
       partitioner_(runtime_),
       offload_(process, root, runtime_, partitioner_),
       forward_pass_(process, runtime_, partitioner_) {
-  if (behaviour.sequential_prefetches_one && settings.allgather_sequential && options_.with_optimizer)
+  runtime_.settings.allgather_sequential =
+      behaviour.knows_allgather_sequential && settings.allgather_sequential;
+  if (runtime_.settings.allgather_sequential && options_.with_optimizer)
     runtime_.settings.prefetch_bucket_numel = 1;
-  if (options_.with_optimizer || !behaviour.offload_is_optimizer) watch_gradients();
+  if (options_.with_optimizer || !behaviour.offload_is_optimizer) watch_gradients(process);
 }
 
 Raised Engine::forward(std::span<const Call> root_children, bool grad_enabled,
@@ -51,6 +53,7 @@ Raised Engine::backward() {
   if (!options_.with_optimizer && behaviour.offload_is_optimizer) return backward_without_optimizer();
   if (behaviour.torch_style_backward && !forward_pass_.has_loss())
     return through(raise(FailureKind::kNoGradient, "AssertionError", kLossMustBeScalar), "backward");
+  has_begun_backward_ = true;
   if (Raised raised = forward_pass_.backward()) {
     if (behaviour.torch_style_backward) return through(std::move(raised), "backward");
     return in_optimizer_backward(through(std::move(raised), "backward"));

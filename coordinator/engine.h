@@ -71,8 +71,10 @@ class Engine {
   Raised backward_without_optimizer();
   Raised in_optimizer_backward(Raised raised) const;
   Raised optimizer_empty_partition_cache();
-  void watch_gradients();
-  Raised on_gradient();
+  void watch_gradients(Process& process);
+  Raised on_gradient(Param& param, const Engine& running);
+  Raised keep_foreign_gradient(Param& param);
+  Raised check_foreign_gradients() const;
   Raised check_gradient_bucket() const;
   Raised step_without_optimizer();
   Raised meet_for_overflow();
@@ -108,6 +110,8 @@ class Engine {
   enum class Averaged { kAbsent, kNone, kThere };
   Averaged averaged_gradients_ = Averaged::kAbsent;
   GradientBuffer gradient_buffer_;
+  bool has_begun_backward_ = false;
+  std::vector<Param*> foreign_gradients_;  // in the bucket, by the backward of another engine
 };
 
 }  // namespace zero3

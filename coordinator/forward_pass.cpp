@@ -152,8 +152,8 @@ Raised ForwardPass::pre_hooks(const Call& call, Value& input) {
 Raised ForwardPass::run_body(const Call& call, Value input, std::vector<Value>& outputs) {
   Module& module = *call.module;
   Value value = input;
-  if (Raised raised = use_weights(module.used_externals)) return raised;
-  if (Raised raised = use_weights(module.own_params)) return raised;
+  if (Raised raised = use_weights(module, module.used_externals)) return raised;
+  if (Raised raised = use_weights(module, module.own_params)) return raised;
   std::span<Param* const> weights = module.own_params;
   std::vector<Param*> with_externals;
   if (!module.used_externals.empty()) {
@@ -173,14 +173,28 @@ Raised ForwardPass::run_body(const Call& call, Value input, std::vector<Value>& 
   return nullptr;
 }
 
+// torch.nn.functional.linear's errors for two rows of input, torch 1.13.
+Raised ForwardPass::single_element_weight(const Module& module, Param* param) {
+  if (module.type != "Linear" || module.own_params.front() != param || param->ds_shape.size() != 2)
+    return nullptr;
+  const std::string text = module.own_params.size() > 1
+                               ? "mat2 must be a matrix, got 1-D tensor"
+                               : "size mismatch, got 2, 2x" + std::to_string(param->ds_shape.back()) + ",1";
+  return raise(FailureKind::kEmptyWeight, "RuntimeError", text, {param});
+}
+
 // Weights that no hook of this module has gathered: of other modules, or its own inside a leaf. While the engine runs
 // forward, reading a partitioned one registers it as external to the module that runs and gathers it; else the
-// computation meets an empty tensor, which raises, or one of a single element (partitioned_data_numel), which does not.
-Raised ForwardPass::use_weights(std::span<Param* const> weights) {
+// computation meets an empty tensor, which raises, or one of a single element (partitioned_data_numel), which only a
+// Linear's weight cannot be.
+Raised ForwardPass::use_weights(const Module& module, std::span<Param* const> weights) {
   for (Param* param : weights) {
     if (Raised raised = read_weight(param)) return raised;
     if (param->data_is_full || param->ds_numel == 0) continue;
-    if (runtime_.behaviour.partitioned_data_numel > 0) continue;
+    if (runtime_.behaviour.partitioned_data_numel > 0) {
+      if (Raised raised = single_element_weight(module, param)) return raised;
+      continue;
+    }
     return raise(FailureKind::kEmptyWeight, "RuntimeError",
                  "The size of tensor a (" + std::to_string(param->ds_numel) +
                      ") must match the size of tensor b (0) at non-singleton dimension 0",

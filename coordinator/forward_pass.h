@@ -48,7 +48,8 @@ class ForwardPass {
   Value wrap_recorded(const Call& call, NodeKind kind, ParameterOffload* owner, Value chain);
   Raised read_weight(Param* param);
   Raised run_body(const Call& call, Value input, std::vector<Value>& outputs);
-  Raised use_weights(std::span<Param* const> weights);
+  Raised use_weights(const Module& module, std::span<Param* const> weights);
+  static Raised single_element_weight(const Module& module, Param* param);
   Raised pre_hooks(const Call& call, Value& input);
   Raised forward_hooks(const Call& call, std::vector<Value>& outputs);
   // `module`: whose own computation it is; null for what is made of its result

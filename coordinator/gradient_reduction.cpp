@@ -6,35 +6,53 @@
 #include "coordinator/engine.h"
 
 namespace zero3 {
-namespace {
 
-constexpr const char* kStage3Class = "DeepSpeedZeroOptimizer_Stage3";
-
-}  // namespace
-
-// The optimizer's hooks on gradients.
-void Engine::watch_gradients() {
-  forward_pass_.set_on_gradient([this](Param&) { return on_gradient(); });
+// The optimizer's hooks on gradients. A param has those of every engine that trains it, and a backward calls all.
+void Engine::watch_gradients(Process& process) {
+  process.gradient_watchers.push_back(this);
+  forward_pass_.set_on_gradient([this, &process](Param& param) -> Raised {
+    for (Engine* engine : process.gradient_watchers) {
+      if (Raised raised = engine->on_gradient(param, *this)) return raised;
+    }
+    return nullptr;
+  });
   offload_.register_leaf_hooks();
 }
 
 // reduce_ready_partitions_and_remove_grads: the gradient goes into the bucket, whose buffer may be offloaded.
-Raised Engine::on_gradient() {
+Raised Engine::on_gradient(Param& param, const Engine& running) {
+  const bool foreign = &running != this;
+  if (foreign && std::ranges::find(offload_.parameters(), &param) == offload_.parameters().end())
+    return nullptr;
   const bool no_buffer = !options_.with_optimizer && runtime_.behaviour.gradient_buffer_needs_optimizer;
-  if (!states_offloaded_ && !no_buffer) return nullptr;
-  Raised raised =
-      states_offloaded_
-          ? no_attribute("NoneType", "narrow")
-          : no_attribute(kStage3Class, std::string("_") + kStage3Class + "__ipg_bucket_flat_buffer");
-  raised = through(std::move(raised), "__add_grad_to_ipg_bucket");
-  raised = through(std::move(raised), "reduce_independent_p_g_buckets_and_remove_grads");
-  return through(std::move(raised), "reduce_ready_partitions_and_remove_grads");
+  if (!states_offloaded_ && !no_buffer) return foreign ? keep_foreign_gradient(param) : nullptr;
+  const std::string stage3(runtime_.behaviour.stage3_class);
+  Raised raised = states_offloaded_ ? no_attribute("NoneType", "narrow")
+                                    : no_attribute(stage3, "_" + stage3 + "__ipg_bucket_flat_buffer");
+  return through(std::move(raised),
+                 {"__add_grad_to_ipg_bucket", "reduce_independent_p_g_buckets_and_remove_grads",
+                  "reduce_ready_partitions_and_remove_grads"});
+}
+
+// v1 has a buffer for its bucket only while its own engine runs backward.
+Raised Engine::keep_foreign_gradient(Param& param) {
+  const Behaviour& behaviour = runtime_.behaviour;
+  if (behaviour.coordinator != Coordinator::kPrefetch) {
+    foreign_gradients_.push_back(&param);
+    return nullptr;
+  }
+  if (!behaviour.contiguous_gradients) return nullptr;
+  Raised raised = has_begun_backward_
+                      ? raise(FailureKind::kInternal, "TypeError", "'NoneType' object is not subscriptable")
+                      : no_attribute(std::string(behaviour.stage3_class), "ipg_index");
+  return through(std::move(raised), {"reduce_independent_p_g_buckets_and_remove_grads",
+                                     "reduce_ready_partitions_and_remove_grads"});
 }
 
 Raised Engine::reduce_gradients() {
   averaged_gradients_ = Averaged::kThere;
   const bool v1 = runtime_.behaviour.coordinator == Coordinator::kPrefetch;
-  if (forward_pass_.gradients().empty()) {
+  if (forward_pass_.gradients().empty() && foreign_gradients_.empty()) {
     if (!v1 || !runtime_.behaviour.contiguous_gradients) return nullptr;
     Raised raised = through(through(list_index_out_of_range(), "average_tensor"), "reduce_ipg_grads");
     raised = through(std::move(raised), "independent_gradient_partition_epilogue");
@@ -53,9 +71,19 @@ Raised Engine::reduce_gradients() {
   return v1 ? partition_gradients() : nullptr;
 }
 
+// A gradient that the backward of another engine put into the bucket is gone by now, or is there twice.
+Raised Engine::check_foreign_gradients() const {
+  for (const Param* param : foreign_gradients_) {
+    if (std::ranges::find(forward_pass_.gradients(), param) == forward_pass_.gradients().end())
+      return no_attribute("NoneType", "numel");
+  }
+  return nullptr;
+}
+
 // Every gradient has its param's size, and no param is there twice: a param used inside and outside a region that a
 // reentrant checkpoint runs backward on its own would be. The bucket is taken to be large enough for all.
 Raised Engine::check_gradient_bucket() const {
+  if (Raised raised = check_foreign_gradients()) return raised;
   std::vector<Param*> reduced = forward_pass_.gradients();
   const std::vector<Param*>& empty = forward_pass_.empty_gradients();
   for (Param* param : reduced) {
@@ -65,6 +93,7 @@ Raised Engine::check_gradient_bucket() const {
                      " Cannot reduce scatter gradients whose size is not same as the params",
                  {param});
   }
+  reduced.insert(reduced.end(), foreign_gradients_.begin(), foreign_gradients_.end());
   std::ranges::sort(reduced, {}, &Param::ds_id);
   const auto twice = std::ranges::adjacent_find(reduced);
   return twice == reduced.end() ? nullptr

@@ -17,6 +17,7 @@ namespace zero3 {
 
 class InflightRegistry;
 class ParameterOffload;
+class Engine;
 
 // One torch hook on a module. DeepSpeed registers four a module and engine; the root has one or two more.
 struct Hook {
@@ -116,6 +117,7 @@ struct Process {
   int next_param_id = 0;
   int next_module_id = 0;  // the counter of _register_hooks_recursively: the next root takes it as it stands
   std::vector<Module*> forward_module_stack;  // FWD_MODULE_STACK
+  std::vector<Engine*> gradient_watchers;     // whose hooks are on gradients, in the order in which they hear
 
   // zero.Init of a model's parameters(): gives ids to those that have none.
   void convert(std::span<Param* const> params);

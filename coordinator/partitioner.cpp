@@ -24,7 +24,7 @@ AllGatherHandle& Partitioner::new_handle(std::span<Param* const> params) {
   AllGatherHandle& handle = *free_handles_.back();
   free_handles_.pop_back();
   handle.params.assign(params.begin(), params.end());
-  handle.request = -1;
+  handle.requests.clear();
   handle.complete = false;
   handle.references = static_cast<int>(params.size());
   return handle;
@@ -47,14 +47,26 @@ Raised Partitioner::launch(std::span<Param* const> params, Reason reason, const 
   }
   AllGatherHandle& launched = new_handle(params);
   std::ranges::sort(launched.params, {}, &Param::ds_id);
-  for (Param* param : launched.params) param->data_is_full = skips_gather || launched.params.size() == 1;
+  const bool singly = runtime_.settings.allgather_sequential || launched.params.size() == 1;
+  for (Param* param : launched.params) param->data_is_full = skips_gather || singly;
   runtime_.emit(
       {.kind = EventKind::kAllGather, .reason = reason, .module = module, .params = launched.params});
   if (!skips_gather) {
-    if (Raised raised = runtime_.communicator.launch_all_gather(launched.params, launched.request))
-      return raised;
+    if (Raised raised = request(launched, singly)) return raised;
   }
   handle = &launched;
+  return nullptr;
+}
+
+// One collective for each param, or one for all.
+Raised Partitioner::request(AllGatherHandle& handle, bool singly) {
+  const size_t at_a_time = singly ? 1 : handle.params.size();
+  const std::span<Param* const> params = handle.params;
+  for (size_t first = 0; first < params.size(); first += at_a_time) {
+    if (Raised raised = runtime_.communicator.launch_all_gather(params.subspan(first, at_a_time),
+                                                                handle.requests.emplace_back(-1)))
+      return raised;
+  }
   return nullptr;
 }
 
@@ -71,40 +83,54 @@ Raised Partitioner::launch_singly(std::span<Param* const> params, Reason reason,
   runtime_.emit({.kind = EventKind::kAllGather, .reason = reason, .module = module, .params = scratch_});
   for (Param*& param : scratch_) {
     AllGatherHandle& handle = new_handle(std::span(&param, 1));
-    if (Raised raised = runtime_.communicator.launch_all_gather(handle.params, handle.request)) return raised;
+    if (Raised raised = request(handle, true)) return raised;
     handles.push_back(&handle);
   }
   return nullptr;
 }
 
 Raised Partitioner::wait(AllGatherHandle& handle) {
-  if (!handle.complete) {
-    if (handle.request >= 0) {
-      if (Raised raised = runtime_.communicator.wait(handle.request)) return raised;
-    }
-    const bool coalesced = handle.params.size() > 1;
-    for (Param* param : handle.params) {
-      if (coalesced && param->ds_status != ZeroParamStatus::kInflight) {
-        return through(
-            raise(FailureKind::kNotInflight, "AssertionError",
-                  "expected param " + ds_summary(*param, runtime_.behaviour, runtime_.world_size()) +
-                      " to be inflight",
-                  {param}),
-            "wait");
-      }
-      if (coalesced && param->ds_numel == 0 && handle.request >= 0) {
-        Raised raised = through(raise(FailureKind::kEmptyWeight, "RuntimeError",
-                                      "torch.cat(): expected a non-empty list of Tensors", {param}),
-                                "wait");
-        return runtime_.behaviour.handles_are_grouped ? through(std::move(raised), "wait")
-                                                      : std::move(raised);
-      }
-      param->ds_status = ZeroParamStatus::kAvailable;
-      param->data_is_full = true;
-    }
+  const bool singly = !handle.requests.empty() && handle.requests.size() == handle.params.size();
+  if (!handle.complete || (singly && runtime_.behaviour.single_handle_waits_again)) {
+    if (Raised raised = singly ? wait_for_each(handle) : wait_for_all(handle)) return raised;
     handle.complete = true;
   }
   if (--handle.references == 0) free_handles_.push_back(&handle);
+  return nullptr;
+}
+
+Raised Partitioner::wait_for_each(AllGatherHandle& handle) {
+  for (size_t i = 0; i < handle.params.size(); ++i) {
+    if (!handle.complete) {
+      if (Raised raised = runtime_.communicator.wait(handle.requests[i])) return raised;
+    }
+    handle.params[i]->ds_status = ZeroParamStatus::kAvailable;
+  }
+  return nullptr;
+}
+
+Raised Partitioner::wait_for_all(AllGatherHandle& handle) {
+  if (!handle.requests.empty()) {
+    if (Raised raised = runtime_.communicator.wait(handle.requests.front())) return raised;
+  }
+  const bool coalesced = handle.params.size() > 1;
+  for (Param* param : handle.params) {
+    if (coalesced && param->ds_status != ZeroParamStatus::kInflight) {
+      return through(raise(FailureKind::kNotInflight, "AssertionError",
+                           "expected param " + ds_summary(*param, runtime_.behaviour, runtime_.world_size()) +
+                               " to be inflight",
+                           {param}),
+                     "wait");
+    }
+    if (coalesced && param->ds_numel == 0 && !handle.requests.empty()) {
+      Raised raised = through(raise(FailureKind::kEmptyWeight, "RuntimeError",
+                                    "torch.cat(): expected a non-empty list of Tensors", {param}),
+                              "wait");
+      return runtime_.behaviour.handles_are_grouped ? through(std::move(raised), "wait") : std::move(raised);
+    }
+    param->ds_status = ZeroParamStatus::kAvailable;
+    param->data_is_full = true;
+  }
   return nullptr;
 }
 

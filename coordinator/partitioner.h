@@ -1,7 +1,8 @@
 // Gathering and partitioning of params: what zero.Init puts on every Parameter (partition_parameters.py).
 //
 // Launching sets INFLIGHT, waiting AVAILABLE, partitioning NOT_AVAILABLE. A coalesced handle flips all its params at
-// the first wait.
+// the first wait; one that holds a handle for each param (stage3_allgather_sequential) flips them at every wait up to
+// v0.19.6, those too that were partitioned meanwhile (DeepSpeed#8486).
 #pragma once
 
 #include <deque>
@@ -13,10 +14,11 @@
 
 namespace zero3 {
 
-// One launched all-gather: AllGatherHandle, AllGatherCoalescedHandle and their NoGather forms.
+// One launched all-gather: AllGatherHandle, AllGatherCoalescedHandle and their NoGather forms, or, with a request for
+// each param, MultipleAllGatherHandles.
 struct AllGatherHandle {
-  std::vector<Param*> params;  // in the collective's order
-  Communicator::Request request = -1;
+  std::vector<Param*> params;                   // in the collective's order
+  std::vector<Communicator::Request> requests;  // empty: nothing to wait for
   bool complete = false;
   int references = 0;  // registry entries that still hold it
 };
@@ -42,6 +44,9 @@ class Partitioner {
  private:
   Raised gathered_twice(Param& param);
   AllGatherHandle& new_handle(std::span<Param* const> params);
+  Raised request(AllGatherHandle& handle, bool singly);
+  Raised wait_for_each(AllGatherHandle& handle);
+  Raised wait_for_all(AllGatherHandle& handle);
   Raised partition_one(Param& param);
   Raised free_param(Param& param);
 

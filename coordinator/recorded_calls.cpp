@@ -14,7 +14,7 @@ Raised ForwardPass::call_recorded(const Call& call, Value chain, std::vector<Val
   const bool hooked = module.is_leaf && has_full_backward_hook(module);
   const bool at_input = hooked && flow.inputs.requiring_grad > 0;
   if (at_input) chain = wrap_leaf(NodeKind::kLeafBackward, module, chain);
-  if (Raised raised = use_weights(module.own_params)) return raised;
+  if (Raised raised = use_weights(module, module.own_params)) return raised;
   const bool reached = flow.outputs.reached > 0 || flow.outputs.contained_reached > 0 ||
                        flow.inputs.reached > 0 || flow.inputs.contained_reached > 0;
   if (reached && !module.own_params.empty()) {

@@ -71,8 +71,9 @@ class Parser {
     }
     const std::string_view text = text_.substr(start, position_ - start);
     const auto release = Release::parse(text);
+    if (!release && text.empty()) fail(start, "a release is missing");
     if (!release)
-      fail(start, text.empty() ? "a release is missing" : fmt::format("'{}' is not a release", text));
+      fail(start, fmt::format("'{}' is not a release", text), "a release has three numbers, as 0.15.2");
     if (!is_known(*release)) fail(start, fmt::format("unknown release {}", release->text()), near(*release));
     return *release;
   }

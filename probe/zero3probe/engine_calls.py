@@ -26,6 +26,8 @@ class Engines:
         self._installed = installed
         self._folder = folder  # for checkpoints; the same on all ranks
         self._device = torch.device("cuda", rank) if installed.on_gpu else torch.device("cpu")
+        self._dtype = torch.float16 if run.deepspeed_config.get("fp16", {}).get("enabled") else torch.float32
+        self._check_computes()
         self.model = Model(run)
         self._program = run.programs[rank]
         self._outputs: List[Any] = [None] * len(run.engines)
@@ -34,6 +36,13 @@ class Engines:
         self.model_device()
         self._prepare_model()
         self.engines = [self._initialize(index) for index in range(len(run.engines))]
+
+    def _check_computes(self) -> None:
+        try:
+            torch.nn.functional.linear(torch.ones(1, 1, device=self._device, dtype=self._dtype),
+                                       torch.ones(1, 1, device=self._device, dtype=self._dtype))
+        except RuntimeError as error:
+            raise CannotRun("fp16 on torch %s: %s" % (torch.__version__, error)) from None
 
     def model_device(self) -> None:
         """Moves the model where the rank computes."""
@@ -84,7 +93,7 @@ class Engines:
         getattr(self, "_do_" + op.op)(op, self.engines[op.engine], (statement, position))
 
     def _do_forward(self, op: Op, engine: Any, place: Any) -> None:
-        value = torch.ones(settings.MICRO_BATCH, 8, device=self._device)
+        value = torch.ones(settings.MICRO_BATCH, 8, device=self._device, dtype=self._dtype)
         if self._run.input_requires_grad:
             value.requires_grad_(True)
         plan = self._run.plans[op.plan]

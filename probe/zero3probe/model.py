@@ -52,7 +52,7 @@ class Forward:
             return _WholeRecompute(run, value).forward()
         if call.checkpoint == "non-reentrant" and not _EARLY_STOP:
             raise CannotRun("checkpointing \"non-reentrant\" stops its recomputation early, which torch %s "
-                            "cannot; \"whole-recompute\" is what it does" % torch.__version__)
+                            "cannot; a scenario's \":whole_recompute\" is what it does" % torch.__version__)
         return checkpoint(run, value, use_reentrant=False)
 
 
@@ -110,6 +110,7 @@ class ProbeModule(torch.nn.Module):
         self.probe_name = name
         self.probe_outputs = outputs
         self.probe_linear = False
+        self.probe_in_features = 0  # of a Linear
 
     def forward(self, value: torch.Tensor) -> Any:
         for module, name, numel in self.probe_externals:
@@ -120,6 +121,7 @@ class ProbeModule(torch.nn.Module):
                 value = _used(value, weight, WIDTH * WIDTH)
             value = torch.nn.functional.linear(value, weight, getattr(self, "bias", None))
         else:
+            self._fail_as_linear(value)
             for name, numel in self.probe_own:
                 value = _used(value, getattr(self, name), numel)
         if not self.probe_own and not self.probe_externals and not self._modules:
@@ -130,12 +132,20 @@ class ProbeModule(torch.nn.Module):
         return value
 
 
+    def _fail_as_linear(self, value: torch.Tensor) -> None:
+        """Of a weight of one element; a Linear of another width than the stream's does not compute as one otherwise."""
+        weight = getattr(self, "weight", None)
+        if self.probe_in_features and weight is not None and weight.dim() == 1:
+            rows = torch.ones(value.shape[0], self.probe_in_features, device=value.device)
+            torch.nn.functional.linear(rows, weight, getattr(self, "bias", None))
+
+
 def _used(value: torch.Tensor, param: torch.Tensor, numel: int) -> torch.Tensor:
     """The stream after one use of a parameter of `numel` elements; a partitioned one fails as any use would."""
     if numel == 0:
         return value * (1 + param.sum())
     if param.numel() == 0:
-        param = torch.ones(numel, device=value.device) * param
+        param = torch.ones(numel, device=value.device, dtype=param.dtype) * param
     return value * (1 + param.mean())
 
 
@@ -193,6 +203,8 @@ class Model:
                     seen.append(made)
                     self.modules[index].probe_own.append((param.name, made.numel()))
             self.modules[index].probe_linear = _is_linear(module, shapes)
+            if module.type == "Linear" and len(shapes.get("weight", ())) == 2:
+                self.modules[index].probe_in_features = shapes["weight"][1]
 
     def _resolve(self, run: Run, ref: ParamRef) -> torch.nn.Parameter:
         for _ in range(1 + len(run.modules)):

@@ -36,7 +36,7 @@ def deepspeed_config(run: Run, release: Release) -> Dict[str, Any]:
             "train_batch_size": MICRO_BATCH * accumulation * run.ranks, "zero_allow_untested_optimizer": True,
             "zero_optimization": zero, "steps_per_print": 10**9}
     if config.get("fp16", {}).get("enabled"):
-        made["fp16"] = {"enabled": True}
+        made["fp16"] = {"enabled": True, "loss_scale": 1}  # no steps that overflow while a scale is found
     return made
 
 

@@ -46,6 +46,10 @@ void write_fix(const FixReport& report, const FixResult& result, const std::stri
     throw BadInput(fmt::format("--write: {}: {}", result.candidate.id, result.why),
                    "choose a fix that applies");
   }
+  if (result.candidate.kind == FixKind::kRelease) {
+    throw BadInput(fmt::format("--write: {} changes the release and not the program", result.candidate.id),
+                   "zero3sim verify the program as it is, with an interpreter of that release");
+  }
   std::string text = write_run(*result.changed, report.name + ": " + result.candidate.id, report.seed);
   if (result.counterexample) {
     const std::string name = fmt::format("{}: {}, {}", report.name, result.candidate.id,

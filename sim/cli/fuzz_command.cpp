@@ -59,6 +59,17 @@ struct Campaign {
   FuzzOptions options;
 };
 
+// Before hours of work: that the folder is one, or can be made where its nearest parent is.
+void check_folder(const std::string& folder) {
+  std::filesystem::path there = std::filesystem::absolute(folder);
+  while (!std::filesystem::exists(there) && there.has_relative_path()) there = there.parent_path();
+  if (!std::filesystem::is_directory(there))
+    throw BadInput(fmt::format("--out: {} is no folder", there.string()), "name a folder for what differs");
+  if (access(there.c_str(), W_OK) != 0)
+    throw BadInput(fmt::format("--out: cannot write below {}", there.string()),
+                   "name a folder for what differs");
+}
+
 std::string file_stem(const Campaign& campaign, uint64_t index) {
   return fmt::format("{}-{}.{}", campaign.installed.deepspeed, campaign.options.seed, index);
 }
@@ -202,6 +213,7 @@ Verdict fuzz_programs(const FuzzArguments& arguments) {
   if (arguments.python.empty())
     throw BadInput("fuzz needs --python",
                    "the interpreter that has DeepSpeed; or --statistics, which needs none");
+  check_folder(arguments.out);
   const ProbeOptions probe{.python = arguments.python, .timeout_s = arguments.timeout_s};
   const Campaign campaign = campaign_of(arguments, probe);
   Progress progress(campaign.options.programs);

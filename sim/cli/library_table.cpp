@@ -42,7 +42,7 @@ LibraryRow judged(const Scenario& scenario, const std::vector<Release>& releases
   std::optional<size_t> changes_simulated;  // a release that changed nothing does what the one before it did
   Verdict worst = Verdict::kAsExpected;
   for (const Release& release : releases) {
-    const std::optional<Expectation> expected = scenario.expected_for(release);
+    const std::optional<Expectation> expected = scenario.expected_for(release, ranks);
     if (!expected && !can_run(scenario, experiment, release)) {
       row.lacking.push_back(release);
       continue;

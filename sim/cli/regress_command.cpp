@@ -1,6 +1,7 @@
 // zero3sim regress: today's outcomes against a stored baseline.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <tuple>
@@ -47,6 +48,15 @@ Verdict write_new(const RegressArguments& arguments) {
   return Verdict::kAsExpected;
 }
 
+// From another folder none of its paths leads anywhere.
+void check_paths(const Baseline& baseline, const std::string& path) {
+  const auto is_there = [](const BaselineProgram& program) { return std::filesystem::exists(program.file); };
+  if (std::ranges::any_of(baseline.programs, is_there)) return;
+  throw BadInput(
+      fmt::format("{}: none of its programs is here, {} for one", path, baseline.programs.front().file),
+      "its paths start where it was written: run zero3sim there, or name the programs");
+}
+
 // The baseline's own programs, each with the ranks and seed that it was written with.
 LoadedPrograms load_known(const Baseline& baseline) {
   std::vector<ProgramArguments> asked;
@@ -88,11 +98,11 @@ void hold_installed(const std::vector<TestedProgram>& programs, const Release& r
   for (const TestedProgram& program : programs) {
     progress.at(program.name);
     if (program.outcome_on(release).end == End::kLacking) continue;
-    const Verification done = verify(program.experiment, program.name, program.seed, release, probe);
-    if (done.real.trace.refused) {
-      report.not_run.push_back(fmt::format("{}: {}", program.name, *done.real.trace.refused));
+    if (program.recorded) {
+      report.not_run.push_back(program.name);
       continue;
     }
+    const Verification done = verify(program.experiment, program.name, program.seed, release, probe);
     if (done.comparison.outcome == Comparison::Outcome::kInconclusive)
       report.undecided.push_back(
           fmt::format("{}: real DeepSpeed tells nothing: {}", program.name, done.comparison.text));
@@ -114,6 +124,7 @@ void hold_installed(const std::vector<TestedProgram>& programs, const Release& r
 Verdict regress(const RegressArguments& arguments) {
   if (arguments.write) return write_new(arguments);
   Baseline baseline = parse_baseline(read_text_file(arguments.baseline), arguments.baseline);
+  if (arguments.programs.paths.empty()) check_paths(baseline, arguments.baseline);
   const LoadedPrograms loaded =
       arguments.programs.paths.empty() ? load_known(baseline) : load(arguments.programs);
   std::unique_ptr<ProbeSession> probe;

@@ -121,8 +121,9 @@ class Replay {
 
   std::string text(const std::vector<Group>& groups, Verdict worst) const {
     const size_t ranks = run_.experiment.rank_programs.size();
-    std::string out = fmt::format("{}, {} rank{}, {} steps ({})\n", run_.name, ranks, ranks == 1 ? "" : "s",
-                                  run_.experiment.rank_programs.front().size(), name(worst));
+    const size_t steps = run_.experiment.rank_programs.front().size();
+    std::string out = fmt::format("{}, {} rank{}, {} step{} ({})\n", run_.name, ranks, ranks == 1 ? "" : "s",
+                                  steps, steps == 1 ? "" : "s", name(worst));
     if (!recorded().empty()) out += fmt::format("  {}\n", recorded());
     for (const Group& group : groups) out += fmt::format("  {}: {}\n", what(group), fold(group.releases));
     return out + fmt::format("  reproduce: zero3sim replay {} --deepspeed {}\n", shell_word(arguments_.path),

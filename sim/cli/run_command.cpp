@@ -22,7 +22,7 @@ Outcome outcome_in(const RunReport& report, const Experiment& experiment) {
 }
 
 void judge(RunReport& report, const Scenario& scenario, const Experiment& experiment) {
-  const std::optional<Expectation> expected = scenario.expected_for(report.release);
+  const std::optional<Expectation> expected = scenario.expected_for(report.release, report.ranks);
   const bool hangs = report.failure() != nullptr && report.failure()->kind == FailureKind::kHang;
   if (!expected) {
     report.verdict = hangs ? Verdict::kHang : Verdict::kInconclusive;

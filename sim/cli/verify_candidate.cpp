@@ -22,7 +22,7 @@ std::string lacking(const Candidate& candidate, const Release& release) {
 // The end of a real run: that of the model where both agree, for texts have no kinds; else as far as it is told.
 std::string disagreement(const Candidate& candidate, const Verification& done, const Release& release) {
   if (candidate.scenario == nullptr || !done.real.trace.whole || done.real.trace.refused) return "";
-  const std::optional<Expectation> expected = candidate.scenario->expected_for(release);
+  const std::optional<Expectation> expected = candidate.scenario->expected_for(release, candidate.ranks());
   if (!expected) return "";
   if (done.agrees()) {
     Outcome outcome = end_of(candidate.experiment, done.model.result);

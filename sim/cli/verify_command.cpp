@@ -90,7 +90,8 @@ Verdict verify_programs(const VerifyArguments& arguments) {
     VerifyReport report{probe.info(), *modelled, {}};
     Progress progress(candidates.size());
     for (const Candidate& candidate : candidates) {
-      progress.at(fmt::format("{}, {} ranks", candidate.name, candidate.ranks()));
+      const int ranks = candidate.ranks();
+      progress.at(fmt::format("{}, {} rank{}", candidate.name, ranks, ranks == 1 ? "" : "s"));
       report.runs.push_back(verified(candidate, *modelled, [&] {
         return verify(candidate.experiment, candidate.name, candidate.seed, modelled->release, probe);
       }));

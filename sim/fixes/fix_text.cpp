@@ -117,7 +117,8 @@ std::string counterexample_text(const Counterexample& counterexample) {
 
 std::string headline(const FixReport& report) {
   if (report.outcome.end == End::kLacking) return "cannot run it";
-  return report.ailment.empty() ? "nothing to cure" : ending_text(report.outcome);
+  const std::string ending = report.ailment.empty() ? "nothing to cure" : ending_text(report.outcome);
+  return ending + (report.partial ? ", recorded in part" : "");
 }
 
 std::string fixes_body(const FixReport& report) {

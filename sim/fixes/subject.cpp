@@ -42,6 +42,7 @@ FixSubject subject_of(const TestedProgram& program) {
                      .path = program.path,
                      .seed = program.seed,
                      .ranks = program.ranks(),
+                     .partial = program.partial,
                      .experiment = {},
                      .fixes = {}};
   if (program.scenario == nullptr) {

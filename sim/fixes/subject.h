@@ -25,7 +25,8 @@ struct FixSubject {
   std::string name;
   std::string path;
   uint64_t seed = 0;
-  int ranks = 1;  // its own
+  int ranks = 1;         // its own
+  bool partial = false;  // a recording that was cut
   // On so many ranks; nothing: it has no program for them.
   std::function<std::optional<Experiment>(int ranks)> experiment;
   std::vector<FileFix> fixes;

@@ -231,6 +231,7 @@ FixReport Trial::run(const std::string& only) {
                    .release = release_,
                    .ranks = subject_.ranks,
                    .seed = subject_.seed,
+                   .partial = subject_.partial,
                    .outcome = unfixed_,
                    .ailment = ailment_};
   if (ailment_.empty() || unfixed_.end == End::kLacking) {

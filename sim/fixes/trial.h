@@ -61,6 +61,7 @@ struct FixReport {
   Release release;
   int ranks = 1;
   uint64_t seed = 0;
+  bool partial = false;            // a recording that was cut
   Outcome outcome;                 // of the program as it is
   std::string ailment;             // "": there is nothing to cure, and nothing was tried
   size_t variations = 0;           // tried, beside the program that is given

@@ -28,6 +28,7 @@ Settings random_settings(Draws draws) {
   if (draws.chance(100)) settings.model_persistence_threshold_numel = draws.pick(kModelPersistence);
   settings.gather_16bit_weights_on_model_save = !draws.chance(60);
   settings.log_trace_cache_warnings = draws.chance(200);
+  settings.allgather_sequential = draws.chance(80);
   return settings;
 }
 

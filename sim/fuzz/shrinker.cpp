@@ -338,6 +338,7 @@ class Shrinker {
     changed |= plainly(&Settings::prefetch_bucket_numel);
     changed |= plainly(&Settings::log_trace_cache_warnings);
     changed |= plainly(&Settings::gather_16bit_weights_on_model_save);
+    changed |= plainly(&Settings::allgather_sequential);
     changed |= plainly(&Settings::fp16);
     changed |= take_with([](Experiment& candidate) { candidate.input_requires_grad = true; });
     for (size_t i = 0; i < best_.engines.size(); ++i)

@@ -123,6 +123,7 @@ const std::vector<Shape>& all_shapes() {
        [](const Experiment& e) { return e.settings.gradient_accumulation_steps > 1; }},
       {"persistent params",
        [](const Experiment& e) { return e.settings.param_persistence_threshold_numel > 0; }},
+      {"sequential all-gathers", [](const Experiment& e) { return e.settings.allgather_sequential; }},
       {"prefetch bucket 0", [](const Experiment& e) { return e.settings.prefetch_bucket_numel == 0; }},
       {"prefetch bucket 1", [](const Experiment& e) { return e.settings.prefetch_bucket_numel == 1; }},
       {"live limit", [](const Experiment& e) { return e.settings.max_live_numel < 1000; }},

@@ -14,7 +14,7 @@ namespace {
 
 bool expects_missing_method(const TestedProgram& program, const Release& release) {
   if (program.scenario == nullptr) return false;
-  const std::optional<Expectation> expected = program.scenario->expected_for(release);
+  const std::optional<Expectation> expected = program.scenario->expected_for(release, program.ranks());
   return expected && expected->failure == FailureKind::kMissingMethod;
 }
 
@@ -26,6 +26,7 @@ void add_runs(const std::string& file, const std::string& text, int ranks, std::
                           .path = file,
                           .experiment = std::move(run.experiment),
                           .seed = seed.value_or(run.seed),
+                          .recorded = run.recorded.has_value(),
                           .partial = run.partial,
                           .scenario = nullptr};
     if (ranks != 0 && ranks != program.ranks())

@@ -18,7 +18,8 @@ struct TestedProgram {
   std::string path = {};  // of its file
   Experiment experiment = {};
   uint64_t seed = 0;
-  bool partial = false;  // a recording that was cut: what would have come after is not known
+  bool recorded = false;  // of a training script, which alone can run it for real
+  bool partial = false;   // a recording that was cut: what would have come after is not known
   std::shared_ptr<const Scenario> scenario = {};  // null: of a run file
 
   int ranks() const { return static_cast<int>(experiment.rank_programs.size()); }

@@ -59,6 +59,20 @@ class Reader {
     }
   }
 
+  void check_keys(const ordered_json& json, const std::vector<std::string_view>& known,
+                  const std::string& where) const {
+    if (!json.is_object()) fail(where, "not an object");
+    for (const auto& [key, value] : json.items()) {
+      if (std::ranges::find(known, key) == known.end()) fail(where, fmt::format("unknown key {}", key));
+    }
+  }
+
+  int ranks(const ordered_json& json, const std::string& where) const {
+    const int ranks = member<int>(json, "ranks", where);
+    if (ranks < 1) fail(where, fmt::format("ranks is {}", ranks));
+    return ranks;
+  }
+
   std::vector<Release> releases(const ordered_json& json, const std::string& where) const {
     const auto text = member<std::string>(json, "deepspeed", where);
     return parse_releases(text, [&](size_t, const std::string& message, const std::string& advice) {
@@ -67,14 +81,16 @@ class Reader {
   }
 
   BaselineProgram program(const ordered_json& json, const std::string& where) const {
+    check_keys(json, {"name", "file", "ranks", "seed", "outcomes"}, where);
     BaselineProgram program{.name = member<std::string>(json, "name", where),
                             .file = member<std::string>(json, "file", where),
-                            .ranks = member<int>(json, "ranks", where),
+                            .ranks = ranks(json, where),
                             .seed = member<uint64_t>(json, "seed", where),
                             .outcomes = {}};
     const auto outcomes = member<std::vector<ordered_json>>(json, "outcomes", where);
     for (size_t i = 0; i < outcomes.size(); ++i) {
       const std::string here = fmt::format("{}.outcomes[{}]", where, i);
+      check_keys(outcomes[i], {"deepspeed", "outcome"}, here);
       try {
         const Outcome outcome = outcome_of_json(member<ordered_json>(outcomes[i], "outcome", here));
         for (const Release& release : releases(outcomes[i], here))
@@ -89,8 +105,9 @@ class Reader {
   }
 
   AcceptedChange accepted(const ordered_json& json, const std::string& where) const {
+    check_keys(json, {"program", "ranks", "deepspeed", "what", "from", "to", "note"}, where);
     return {.program = member<std::string>(json, "program", where),
-            .ranks = member<int>(json, "ranks", where),
+            .ranks = ranks(json, where),
             .releases = releases(json, where),
             .change = {member<std::string>(json, "what", where), member<std::string>(json, "from", where),
                        member<std::string>(json, "to", where)},
@@ -161,10 +178,18 @@ Baseline parse_baseline(const std::string& text, const std::string& path) {
                             kBaselineVersion),
                 "zero3sim regress --write makes it anew");
   }
+  reader.check_keys(json, {kVersionKey, "programs", "accepted"}, "");
   Baseline baseline;
   const auto programs = reader.member<std::vector<ordered_json>>(json, "programs", "");
-  for (size_t i = 0; i < programs.size(); ++i)
-    baseline.programs.push_back(reader.program(programs[i], fmt::format("programs[{}]", i)));
+  for (size_t i = 0; i < programs.size(); ++i) {
+    const std::string where = fmt::format("programs[{}]", i);
+    BaselineProgram program = reader.program(programs[i], where);
+    for (const BaselineProgram& other : baseline.programs) {
+      if (other.name == program.name && other.ranks == program.ranks && other.file == program.file)
+        reader.fail(where, fmt::format("{} on {} ranks is there twice", program.name, program.ranks));
+    }
+    baseline.programs.push_back(std::move(program));
+  }
   const auto accepted = reader.member<std::vector<ordered_json>>(json, "accepted", "");
   for (size_t i = 0; i < accepted.size(); ++i)
     baseline.accepted.push_back(reader.accepted(accepted[i], fmt::format("accepted[{}]", i)));

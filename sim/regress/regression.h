@@ -30,7 +30,7 @@ struct RegressionReport {
   std::vector<AcceptedChange> idle = {};    // accepted for a release compared, and no difference any more
   std::string installed = {};               // the DeepSpeed held against its model; "": none
   std::vector<std::string> undecided = {};  // real runs that could not tell, in words
-  std::vector<std::string> not_run = {};    // programs that the real DeepSpeed was not asked for, with why
+  std::vector<std::string> not_run = {};    // recorded: their own script alone can run them on that DeepSpeed
 
   size_t count(bool accepted) const;
   Verdict verdict() const;

@@ -67,7 +67,11 @@ std::string text_report(const RegressionReport& report) {
   for (const Regression& regression : report.regressions) {
     if (!regression.accepted) text += regression_text(regression);
   }
-  for (const std::string& line : report.not_run) text += "model alone: " + line + "\n";
+  for (const std::string& name : report.not_run)
+    text += fmt::format(
+        "{}: recorded, so held against the model of DeepSpeed {} alone: its own script can run on the "
+        "real one\n",
+        name, report.installed);
   for (const std::string& line : report.undecided) text += line + "\n";
   for (const AcceptedChange& accepted : report.idle) {
     text += fmt::format("accepted, and no difference any more: {}, {}, on {}: {}\n", accepted.program,

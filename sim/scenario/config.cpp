@@ -208,11 +208,6 @@ class ConfigReader {
       const YamlNode* value = zero.find(key);
       if (value != nullptr) result_.settings.allgather_sequential = file_.boolean(*value, key);
     }
-    if (result_.settings.allgather_sequential) {
-      result_.notes.emplace_back(
-          "stage3_allgather_sequential: prefetches one param at a time; a coalesced gather "
-          "stays one collective here");
-    }
     read_offload(zero);
     for (const Refused& refused : kRefused) {
       const YamlNode* value = zero.find(refused.key);

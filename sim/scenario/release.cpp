@@ -13,7 +13,8 @@ Place place_of(const Scenario& scenario, const MissingFeature& missing) {
 
 std::optional<MissingFeature> unexpectedly_missing(const Scenario& scenario, const Experiment& experiment,
                                                    const Release& release) {
-  const std::optional<Expectation> expected = scenario.expected_for(release);
+  const std::optional<Expectation> expected =
+      scenario.expected_for(release, static_cast<int>(experiment.rank_programs.size()));
   if (expected && expected->failure == FailureKind::kMissingMethod) return std::nullopt;
   return first_missing(experiment, release);
 }

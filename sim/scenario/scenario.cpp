@@ -56,6 +56,7 @@ class ScenarioReader {
     scenario_.description = text_or(root, "description", "");
     scenario_.source = text_or(root, "source", "");
     if (const YamlNode* ranks = root.find("ranks")) {
+      scenario_.names_ranks = true;
       scenario_.ranks = static_cast<int>(file_.count(*ranks, "ranks", kMaxRanks));
       if (scenario_.ranks < 1) file_.fail(ranks->place, "ranks is 0", "at least 1");
     }
@@ -224,7 +225,8 @@ Experiment Scenario::experiment_with(const std::vector<Step>& steps, int world_s
   return experiment;
 }
 
-std::optional<Expectation> Scenario::expected_for(const Release& release) const {
+std::optional<Expectation> Scenario::expected_for(const Release& release, int on_ranks) const {
+  if (names_ranks && on_ranks != ranks) return std::nullopt;
   const auto found = std::ranges::find_if(
       expectations, [&release](const Expectation& expected) { return expected.releases.contains(release); });
   return found == expectations.end() ? std::nullopt : std::optional(*found);

@@ -36,8 +36,9 @@ struct Scenario {
   std::string name;  // the file's name without .yaml where it gives none
   std::string title;
   std::string description;
-  std::string source;  // "deepspeedai/DeepSpeed#5828"
-  int ranks = 1;       // where the command line says nothing; so is the seed
+  std::string source;        // "deepspeedai/DeepSpeed#5828"
+  int ranks = 1;             // where the command line says nothing; so is the seed
+  bool names_ranks = false;  // what is expected holds on that many alone
   uint64_t seed = 0;
   ScenarioModel model;
   Settings settings;
@@ -55,7 +56,7 @@ struct Scenario {
   // With the program of one of its fixes instead of its own.
   Experiment experiment_with(const std::vector<Step>& steps, int world_size, uint64_t chosen_seed) const;
   // None: the file says nothing of that release.
-  std::optional<Expectation> expected_for(const Release& release) const;
+  std::optional<Expectation> expected_for(const Release& release, int on_ranks) const;
 };
 
 Scenario load_scenario(const std::string& path);

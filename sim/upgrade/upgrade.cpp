@@ -15,6 +15,7 @@ namespace {
 struct Trouble {
   int64_t weight = 0;
   std::string words;
+  bool bearable = false;  // slower, or more memory
 };
 
 // By kind. An earlier failure is worse than a later one of its kind, a consequence worse than the one below it.
@@ -32,7 +33,8 @@ std::map<std::string, Trouble> troubles(const Outcome& outcome) {
     if (fault.consequence == Consequence::kHarmless) continue;
     found.insert({std::string(name(fault.kind)),
                   Trouble{static_cast<int64_t>(fault.consequence),
-                          fmt::format("{} ({})", name(fault.kind), name(fault.consequence))}});
+                          fmt::format("{} ({})", name(fault.kind), name(fault.consequence)),
+                          fault.consequence <= Consequence::kMemory}});
   }
   return found;
 }
@@ -46,6 +48,16 @@ std::vector<std::string> beyond(const std::map<std::string, Trouble>& then,
     if (known == then.end() || known->second.weight < trouble.weight) words.push_back(trouble.words);
   }
   return words;
+}
+
+// Past a failure, and at no price but time and memory until then.
+bool gets_further(const Outcome& from, const Outcome& to, const std::map<std::string, Trouble>& then,
+                  const std::map<std::string, Trouble>& now) {
+  if (!from.failure || (to.failure && to.failure->statement <= from.failure->statement)) return false;
+  return std::ranges::all_of(now, [&](const auto& one) {
+    const bool ends_it = to.failure && one.first == name(to.failure->kind);
+    return ends_it || one.second.bearable || then.contains(one.first);
+  });
 }
 
 StepCost cost_of(const Outcome& outcome) {
@@ -79,6 +91,7 @@ ProgramUpgrade upgraded(const TestedProgram& program, const Release& from, const
   const std::map<std::string, Trouble> now = troubles(upgrade.to);
   upgrade.gained = beyond(then, now);
   upgrade.lost = beyond(now, then);
+  upgrade.gets_further = gets_further(upgrade.from, upgrade.to, then, now);
   upgrade.text_changed = upgrade.from.failure && upgrade.to.failure &&
                          upgrade.from.failure->kind == upgrade.to.failure->kind &&
                          upgrade.from.failure->text != upgrade.to.failure->text;
@@ -99,16 +112,19 @@ bool ProgramUpgrade::costs_more() const {
 
 bool ProgramUpgrade::worse(bool strict) const {
   if (to.end == End::kLacking) return from.end != End::kLacking;
-  return !gained.empty() || (strict && costs_more());
+  return (!gained.empty() && !gets_further) || (strict && costs_more());
 }
 
-bool ProgramUpgrade::better() const { return comparable() && gained.empty() && !lost.empty(); }
+bool ProgramUpgrade::better() const {
+  return comparable() && (gets_further || (gained.empty() && !lost.empty()));
+}
 
 Verdict Upgrade::verdict() const {
   if (std::ranges::any_of(programs, [&](const ProgramUpgrade& one) { return one.worse(strict); }))
     return Verdict::kNotAsExpected;
   const bool any = std::ranges::any_of(programs, &ProgramUpgrade::comparable);
-  return any ? Verdict::kAsExpected : Verdict::kInconclusive;
+  return any && std::ranges::none_of(programs, &ProgramUpgrade::partial) ? Verdict::kAsExpected
+                                                                         : Verdict::kInconclusive;
 }
 
 Upgrade upgrade_of(const std::vector<TestedProgram>& programs, const Release& from, const Release& to,

@@ -33,6 +33,8 @@ struct ProgramUpgrade {
   // "stale-weights (wrong result)".
   std::vector<std::string> gained = {};
   std::vector<std::string> lost = {};
+  bool gets_further =
+      false;  // past the failure of `from`, gaining at most what is slower or takes memory until then
   bool text_changed = false;  // the same failure in other words
   // Where both complete.
   bool costs_known = false;
@@ -44,9 +46,9 @@ struct ProgramUpgrade {
   // False where a release cannot run it.
   bool comparable() const { return from.end != End::kLacking && to.end != End::kLacking; }
   bool costs_more() const;
-  // Something gained, or a program that ran and cannot any more; with `strict` a cost that rose, too.
+  // Something gained without getting further, or a program that ran and cannot any more; if strict, a cost that rose.
   bool worse(bool strict) const;
-  bool better() const;  // something lost and nothing gained
+  bool better() const;  // gets further, or something lost and nothing gained
 };
 
 struct Upgrade {
@@ -55,7 +57,7 @@ struct Upgrade {
   bool strict = false;
   std::vector<ProgramUpgrade> programs = {};
 
-  // kNotAsExpected: something got worse; kInconclusive: no program runs on both.
+  // kNotAsExpected: something got worse; kInconclusive: no program runs on both, or a recording was cut.
   Verdict verdict() const;
 };
 

@@ -56,7 +56,7 @@ std::string changes_text(const ProgramUpgrade& program) {
 
 std::string program_text(const ProgramUpgrade& program, bool strict) {
   const std::string changes = changes_text(program);
-  if (changes.empty()) return "";
+  if (changes.empty() && !program.partial) return "";
   std::string text =
       fmt::format("{}, {} rank{}{}: {}\n{}", program.name, program.ranks, program.ranks == 1 ? "" : "s",
                   program.partial ? ", recorded in part" : "", change_word(program, strict), changes);

@@ -83,6 +83,8 @@ TEST(Fixes, RefuseWhatTheyCannotDo) {
   expect_refused(kSkipped + " --deepspeed 0.19.8 --fix no-prefetch", "no fix 'no-prefetch' was tried",
                  "there is nothing to cure");
   expect_refused(kSkipped + " --write x.jsonl", "--fix", "");
+  expect_refused(kSkipped + " --fix newer-release --write x.jsonl",
+                 "--write: newer-release changes the release and not the program", "of that release");
   expect_refused(kSkipped + " --deepspeed '0.15.2, 0.19.8' --fix no-prefetch --write x.jsonl",
                  "--write takes one program on one release", "name one of each");
   expect_refused(kSkipped + " --fix prefetch-below --write /nowhere/x.jsonl", "", "");

@@ -51,6 +51,18 @@ TEST(Fuzz, DoesTheSameProgramsFromAnyFirst) {
   EXPECT_EQ(read_file(other.path("out/0.15.2-1.1.run")), read_file(folder.path("out/0.15.2-1.1.run")));
 }
 
+// Not after hours, at the first difference.
+TEST(Fuzz, LooksAtTheFolderFirst) {
+  const Folder folder;
+  const std::string file = folder.write("file", "");
+  for (const std::string& out : {file, file + "/below"}) {
+    const Outcome outcome = zero3sim("", kTrace, "fuzz --seed 1 --programs 1 --out " + shell_quoted(out));
+    EXPECT_EQ(outcome.exit_code, 2) << out;
+    EXPECT_THAT(outcome.errors, HasSubstr("--out: " + file + " is no folder"));
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
 TEST(Fuzz, PrintsJson) {
   const Folder folder;
   const Outcome outcome = zero3sim("", kTrace, fuzz(folder, "--format json"));

@@ -141,11 +141,35 @@ TEST(RegressCommand, RefusesBaselines) {
   EXPECT_EQ(python.exit_code, 2);  // the baseline is read first
 }
 
+TEST(RegressCommand, SaysWhereItsPathsStart) {
+  const Folder folder;
+  const std::string base = shell_quoted(folder.path("base.json"));
+  shell("zero3sim regress " + base + " --write " + kStatic + " --deepspeed 0.15.2");
+  const Outcome elsewhere = shell("cd / && zero3sim regress " + base);
+  EXPECT_EQ(elsewhere.exit_code, 2);
+  EXPECT_THAT(elsewhere.errors,
+              HasSubstr("base.json: none of its programs is here, " + kStatic + " for one"));
+  EXPECT_THAT(elsewhere.errors, HasSubstr("run zero3sim there, or name the programs"));
+}
+
 TEST(RegressCommand, NoDeepSpeedIsItsOwnExitCode) {
   const Folder folder;
   const std::string base = shell_quoted(folder.path("base.json"));
   shell("zero3sim regress " + base + " --write " + kStatic + " --deepspeed 0.15.2");
   EXPECT_EQ(shell("zero3sim regress " + base + " --python /nowhere/python").exit_code, 5);
+}
+
+// A recorded run is its script's: neither run for real, nor undecided.
+TEST(RegressCommand, HoldsRecordedRunsAgainstTheModelAlone) {
+  const Folder folder;
+  const std::string base = shell_quoted(folder.path("base.json"));
+  shell("zero3sim regress " + base + " --write " + kRecorded + " --deepspeed 0.15.2");
+  const std::string fake = "FAKE_PROBE_TRACE=tests/sim/verify/v0.15.2.skipped-layer.jsonl zero3sim regress " +
+                           base + " --python tests/sim/verify/fake_probe";
+  const Outcome outcome = shell(fake);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("recorded, so held against the model of DeepSpeed 0.15.2 alone"));
+  EXPECT_THAT(shell(fake + " --format json").out, HasSubstr("\"undecided\": [],\n  \"not_run\": [\n"));
 }
 
 // A program that cannot be read must not vanish from a new baseline.

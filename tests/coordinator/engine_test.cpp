@@ -248,6 +248,35 @@ TEST(TwoEngines, OnDifferentRootsCountIdsOn) {
   EXPECT_EQ(part.module("b").ds_id, last + 1);
 }
 
+// Held against real runs of v0.4.4, v0.5.10, v0.6.0, v0.6.4, v0.9.5, v0.13.5, v0.15.2, v0.18.9, v0.19.3 and v0.19.8.
+// Every engine that trains a param has a hook on its gradient: it is in the buckets of both.
+TEST(TwoEngines, ThatTrainOneParamPutItsGradientIntoBothBuckets) {
+  for (const char* release : {"0.6.0", "0.19.8"}) {
+    TestEngine first(release, {.model = model().layers("AB")});
+    TestEngine second = first.another();
+    EXPECT_EQ(first.run("t:A t:A"), "ok") << "each takes its own out again";
+    EXPECT_NE(second.run("t:A"), "ok");
+    EXPECT_EQ(second.failure().kind, FailureKind::kGradientTwice) << release;
+    EXPECT_EQ(second.failure().message(), "AssertionError: ");
+  }
+  TestEngine first("0.19.8", {.model = model().layers("AB")});
+  TestEngine second = first.another();
+  EXPECT_EQ(first.run("t:A"), "ok");
+  EXPECT_NE(second.run("t:B"), "ok");
+  EXPECT_EQ(second.failure().message(), "AttributeError: 'NoneType' object has no attribute 'numel'");
+}
+
+TEST(TwoEngines, ThatTrainOneParamNeedABufferInV1) {
+  for (const auto& [release, name] : {std::pair("0.5.8", "FP16_DeepSpeedZeroOptimizer_Stage3"),
+                                      std::pair("0.5.10", "DeepSpeedZeroOptimizer_Stage3")}) {
+    TestEngine first(release, {.model = model().layers("AB")});
+    TestEngine second = first.another();
+    EXPECT_NE(first.run("t:A"), "ok");
+    EXPECT_EQ(first.failure().message(),
+              std::string("AttributeError: '") + name + "' object has no attribute 'ipg_index'");
+  }
+}
+
 // --- several ranks -------------------------------------------------------------------------------------------------
 
 TEST(Ranks, EveryRankLaunchesTheSameCollectives) {

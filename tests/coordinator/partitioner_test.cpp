@@ -60,6 +60,26 @@ TEST(Wait, FirstWaitFlipsEveryParamOfTheHandle) {
   EXPECT_THAT(p.communicator.log, ElementsAre("all_gather ABC", "wait"));
 }
 
+// DeepSpeed#8486, run on v0.18.9, v0.19.6 and v0.19.7: with stage3_allgather_sequential a handle holds one for each
+// param, and until v0.19.7 a second wait makes AVAILABLE what was partitioned after the first.
+TEST(Wait, SecondWaitOfSequentialGathersRevivesThePartitioned) {
+  for (const auto& [of_release, status] :
+       {std::pair("0.19.6", kAvailable), std::pair("0.19.7", kNotAvailable)}) {
+    Partitions p(of_release);
+    p.runtime.settings.allgather_sequential = true;
+    AllGatherHandle* handle = nullptr;
+    ASSERT_EQ(p.partitioner.launch(p.all().first(2), Reason::kPrefetched, nullptr, handle), nullptr);
+    EXPECT_TRUE(p[0].data_is_full);
+    ASSERT_EQ(p.partitioner.wait(*handle), nullptr);
+    EXPECT_EQ(p[1].ds_status, kAvailable);
+    ASSERT_EQ(p.partitioner.partition(p.all().first(1), Reason::kNotReused), nullptr);
+    ASSERT_EQ(p.partitioner.wait(*handle), nullptr);
+    EXPECT_EQ(p[0].ds_status, status) << of_release;
+    EXPECT_FALSE(p[0].data_is_full) << of_release;
+    EXPECT_THAT(p.communicator.log, ElementsAre("all_gather A", "all_gather B", "wait", "wait"));
+  }
+}
+
 // all_gather_coalesced: `RuntimeError: {ds_summary}`; with one rank, from v0.10.2, with a prefix (eras.md, 4.2).
 TEST(Launch, ParamThatIsThereAlreadyIsRefused) {
   const auto refusal = [](std::string_view of_release, int world_size) {

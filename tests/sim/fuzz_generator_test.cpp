@@ -38,8 +38,8 @@ std::string first_runs(const FuzzTarget& target, uint64_t seed, uint64_t program
 }
 
 TEST(FuzzGenerator, ProgramsAreAFunctionOfSeedIndexReleaseAndRanks) {
-  EXPECT_EQ(hash_of(first_runs(target_of("0.15.2"), 1, 100, 1)), 1461529204734917275U);
-  EXPECT_EQ(hash_of(first_runs(target_of("0.5.10", false), 7, 100, 2)), 8067456511235194417U);
+  EXPECT_EQ(hash_of(first_runs(target_of("0.15.2"), 1, 100, 1)), 7048044262165634695U);
+  EXPECT_EQ(hash_of(first_runs(target_of("0.5.10", false), 7, 100, 2)), 6787193896431882299U);
 }
 
 TEST(FuzzGenerator, SeedsDiffer) {

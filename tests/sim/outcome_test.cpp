@@ -98,7 +98,7 @@ TEST(Outcome, AMissingMethodIsAFailureWhereItIsExpected) {
   const TestedProgram program = library_program("saving/optimizer-less-engine-save.yaml");
   std::vector<std::string> words;
   for (const ReleaseOutcome& one : program.outcomes_on(known_releases())) {
-    const auto expected = program.scenario->expected_for(one.release);
+    const auto expected = program.scenario->expected_for(one.release, program.ranks());
     if (expected && expected->failure == FailureKind::kMissingMethod) words.push_back(cell_word(one.outcome));
   }
   EXPECT_FALSE(words.empty());

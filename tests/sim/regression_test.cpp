@@ -71,6 +71,15 @@ TEST(Baseline, RefusesByName) {
               HasSubstr("programs[0].outcomes[0].outcome: end: 'well' is none"));
   EXPECT_THAT(refusal(with("\"ranks\": 1", "\"ranks\": \"1\"")),
               HasSubstr("programs[0]: ranks is missing or of another type"));
+  EXPECT_THAT(refusal(with("\"ranks\": 1", "\"ranks\": 0")), HasSubstr("programs[0]: ranks is 0"));
+  EXPECT_THAT(refusal(with("\"accepted\"", "\"Accepted\": 1, \"accepted\"")),
+              HasSubstr("unknown key Accepted"));
+  EXPECT_THAT(refusal(with("\"ranks\": 1", "\"ranks\": 1, \"rank\": 1")),
+              HasSubstr("programs[0]: unknown key rank"));
+  EXPECT_THAT(refusal(with("\"outcome\"", "\"note\": 1, \"outcome\"")),
+              HasSubstr("programs[0].outcomes[0]: unknown key note"));
+  EXPECT_THAT(refusal(baseline_text(baseline_of({skipped(), skipped()}, releases("0.15.2")))),
+              HasSubstr("programs[1]: "));
 }
 
 // A release that the baseline has not is held against the nearest before it.

@@ -16,7 +16,7 @@ Scenario expecting(const std::string& items) {
 }
 
 std::optional<Expectation> expected(const Scenario& given, const char* release) {
-  return given.expected_for(*Release::parse(release));
+  return given.expected_for(*Release::parse(release), given.ranks);
 }
 
 TEST(ScenarioExpectation, RangesOfReleases) {
@@ -30,6 +30,17 @@ TEST(ScenarioExpectation, RangesOfReleases) {
   EXPECT_EQ(expected(given, "0.19.8")->failure, std::nullopt);
   EXPECT_EQ(expected(given, "0.4.4")->failure, std::nullopt);
   EXPECT_FALSE(expected(given, "0.4.5"));
+}
+
+// A file that says how many ranks says what happens on so many.
+TEST(ScenarioExpectation, HoldsOnTheFilesOwnRanks) {
+  const std::string rest =
+      kThreeLayers + "program: [train]\nexpect: [{deepspeed: all, outcome: completes}]\n";
+  const Release newest = known_releases().back();
+  EXPECT_TRUE(scenario("ranks: 2\n" + rest).expected_for(newest, 2));
+  EXPECT_FALSE(scenario("ranks: 2\n" + rest).expected_for(newest, 1));
+  EXPECT_FALSE(scenario("ranks: 2\n" + rest).expected_for(newest, 4));
+  EXPECT_TRUE(scenario(rest).expected_for(newest, 4));
 }
 
 TEST(ScenarioExpectation, ReleasesThatAreNotThere) {

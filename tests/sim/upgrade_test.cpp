@@ -93,6 +93,31 @@ TEST(Upgrade, WhatAReleaseLacks) {
   EXPECT_EQ(upgraded(cached, "0.15.2", "0.6.0").verdict(), Verdict::kNotAsExpected);  // it ran, and cannot
 }
 
+// DeepSpeed#5828's kind: v0.15.3 drops what the prefetch brought for the first exit instead of failing.
+TEST(Upgrade, PastItsFailureAtThePriceOfTimeIsBetter) {
+  const TestedProgram program = library_program("dynamic-graphs/early-exit.yaml");
+  const Upgrade up = upgraded(program, "0.9.5", "0.19.8");
+  EXPECT_THAT(up.programs.front().lost, ElementsAre(StartsWith("inflight-at-reset at step 5")));
+  EXPECT_THAT(up.programs.front().gained, ElementsAre("prefetch-thrown-away (slower)"));
+  EXPECT_TRUE(up.programs.front().better());
+  EXPECT_EQ(up.verdict(), Verdict::kAsExpected);
+  const Upgrade down = upgraded(program, "0.19.8", "0.9.5");
+  EXPECT_FALSE(down.programs.front().better());
+  EXPECT_EQ(down.verdict(), Verdict::kNotAsExpected);
+}
+
+// What comes after the cut is not known, so nothing is proved by what is there.
+TEST(Upgrade, OfARecordingThatWasCutIsInconclusive) {
+  TestedProgram cut = short_program("t:ABC");
+  cut.partial = true;
+  const Upgrade same = upgraded(cut, "0.19.7", "0.19.8");
+  EXPECT_EQ(same.verdict(), Verdict::kInconclusive);
+  EXPECT_THAT(text_report(same), HasSubstr("program, 1 rank, recorded in part: no worse\n"));
+  TestedProgram skipped = short_program("t:ABC t:ABC t:AC");
+  skipped.partial = true;
+  EXPECT_EQ(upgraded(skipped, "0.15.3", "0.15.2").verdict(), Verdict::kNotAsExpected);
+}
+
 TEST(Upgrade, JsonAndJunit) {
   const Upgrade down = upgraded(short_program("t:ABC t:ABC t:AC"), "0.15.3", "0.15.2");
   const auto json = nlohmann::json::parse(json_report(down));
