@@ -6,6 +6,9 @@
 
 namespace zero3 {
 
+// More micro-steps a cycle than anyone uses: what reads settings refuses them.
+constexpr int kMaxAccumulation = 1 << 20;
+
 struct Settings {
   int64_t prefetch_bucket_numel = 50'000'000;           // stage3_prefetch_bucket_size
   int64_t max_live_numel = 1'000'000'000;               // stage3_max_live_parameters

@@ -19,7 +19,6 @@
 namespace zero3::sim::cli {
 namespace {
 
-constexpr int kMaxAccumulation = 1 << 20;
 constexpr int64_t kMaxNumel = int64_t{1} << 62;
 constexpr const char* kReleasesHelp =
     "Releases: 0.15.2, '0.6.0 - 0.15.2', '>= 0.15.3', all (default: the newest)";

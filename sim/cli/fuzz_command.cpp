@@ -24,12 +24,12 @@ namespace {
 using nlohmann::ordered_json;
 
 // One line on a terminal, written over and over; nothing in a pipe.
-class Progress {
+class CampaignLine {
  public:
-  explicit Progress(uint64_t programs) : programs_(programs), shown_(isatty(STDERR_FILENO) == 1) {}
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  ~Progress() { clear(); }
+  explicit CampaignLine(uint64_t programs) : programs_(programs), shown_(isatty(STDERR_FILENO) == 1) {}
+  CampaignLine(const CampaignLine&) = delete;
+  CampaignLine& operator=(const CampaignLine&) = delete;
+  ~CampaignLine() { clear(); }
 
   void show(const FuzzResult& so_far) {
     if (!shown_) return;
@@ -216,7 +216,7 @@ Verdict fuzz_programs(const FuzzArguments& arguments) {
   check_folder(arguments.out);
   const ProbeOptions probe{.python = arguments.python, .timeout_s = arguments.timeout_s};
   const Campaign campaign = campaign_of(arguments, probe);
-  Progress progress(campaign.options.programs);
+  CampaignLine progress(campaign.options.programs);
   FuzzHooks hooks;
   hooks.make_judge = [&] { return std::make_unique<ProbeJudge>(probe, campaign.model.release, 0); };
   hooks.progress = [&](const FuzzResult& so_far) { progress.show(so_far); };

@@ -7,7 +7,6 @@ namespace {
 
 constexpr uint8_t kPrefetchHandle = kMaxRaceThreads;
 
-uint8_t bit(int index) { return static_cast<uint8_t>(1U << static_cast<unsigned>(index)); }
 bool has(uint8_t bits, int index) { return (bits & bit(index)) != 0; }
 void add(uint8_t& bits, int index) { bits = static_cast<uint8_t>(bits | bit(index)); }
 

@@ -16,6 +16,9 @@ namespace zero3::sim {
 constexpr int kMaxRaceParams = 8;
 constexpr int kMaxRaceThreads = 4;
 
+// A set of small numbers, such as params, with `index` alone.
+inline uint8_t bit(int index) { return static_cast<uint8_t>(1U << static_cast<unsigned>(index)); }
+
 struct RaceSetup {
   int params = 2;   // of the leaf that are partitioned when the backward begins, at most kMaxRaceParams
   int threads = 2;  // at most kMaxRaceThreads

@@ -9,8 +9,6 @@
 namespace zero3::sim {
 namespace {
 
-uint8_t bit(int index) { return static_cast<uint8_t>(1U << static_cast<unsigned>(index)); }
-
 // FNV-1a over the bytes: no member is padded.
 struct Hash {
   size_t operator()(const RaceState& state) const {

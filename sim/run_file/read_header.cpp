@@ -13,7 +13,6 @@ namespace zero3::sim {
 namespace {
 
 constexpr int64_t kMaxNumel = int64_t{1} << 62;
-constexpr int64_t kMaxAccumulation = 1 << 20;
 constexpr int64_t kMaxOutputs = 1000;
 constexpr int64_t kMaxModuleDepth = 500;
 

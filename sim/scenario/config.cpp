@@ -10,7 +10,6 @@
 namespace zero3::sim {
 namespace {
 
-constexpr int64_t kMaxAccumulation = 1'000'000;
 constexpr std::string_view kAccumulation = "gradient_accumulation_steps";
 
 // Keys that no decision of the coordinator reads.

@@ -33,7 +33,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::optional<int64_t> size_of(std::string_view text) {
+std::optional<int64_t> layer_size(std::string_view text) {
   const Number number = parse_number(text);
   if (number.kind != Number::Kind::kWhole || number.value > (int64_t{1} << 62)) return std::nullopt;
   return number.value;
@@ -69,7 +69,7 @@ std::string read_arguments(std::string_view text, Arguments& arguments) {
     const std::string_view value =
         first_of(equals == std::string_view::npos ? argument : trimmed(argument.substr(equals + 1)));
     const bool is_size = name.empty() || std::ranges::find(kSizes, name) != kSizes.end();
-    const std::optional<int64_t> size = is_size ? size_of(value) : std::nullopt;
+    const std::optional<int64_t> size = is_size ? layer_size(value) : std::nullopt;
     if (is_size && !size) return fmt::format("'{}' is not a size", value);
     if (is_size) {
       arguments.sizes.push_back(*size);

@@ -4,7 +4,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from zero3probe.scenario.yaml_file import INT64_MAX, MAX_NUMEL, Node, YamlFile
 
-MAX_ACCUMULATION = 1000000
+MAX_ACCUMULATION = 1 << 20
 
 # Keys that no decision of the coordinator reads.
 _IGNORED = tuple("""
