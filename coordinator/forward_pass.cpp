@@ -175,8 +175,8 @@ Raised ForwardPass::run_body(const Call& call, Value input, std::vector<Value>& 
 
 // torch.nn.functional.linear's errors for two rows of input, torch 1.13.
 Raised ForwardPass::single_element_weight(const Module& module, Param* param) {
-  if (module.type != "Linear" || module.own_params.front() != param || param->ds_shape.size() != 2)
-    return nullptr;
+  const bool is_its_first = !module.own_params.empty() && module.own_params.front() == param;
+  if (module.type != "Linear" || !is_its_first || param->ds_shape.size() != 2) return nullptr;
   const std::string text = module.own_params.size() > 1
                                ? "mat2 must be a matrix, got 1-D tensor"
                                : "size mismatch, got 2, 2x" + std::to_string(param->ds_shape.back()) + ",1";

@@ -167,5 +167,13 @@ TEST(ExternalWeight, OutsideTheEngineItIsEmpty) {
   EXPECT_EQ(engine.run("sub:AB"), "EMPTY(A NOT_AVAILABLE)");
 }
 
+// Up to v0.5.10 one element is left, which only a Linear's own weight cannot be: here the Linear has none.
+TEST(ExternalWeight, OfALinearWithoutParamsMayBeOneElement) {
+  TestEngine engine("0.5.10", {.model = model().layers("A").layer("B", {}).uses("B", "A")});
+  ASSERT_EQ(engine.module("B").type, "Linear");
+  ASSERT_TRUE(engine.module("B").own_params.empty());
+  EXPECT_EQ(engine.run("sub:B"), "ok");
+}
+
 }  // namespace
 }  // namespace zero3
