@@ -28,6 +28,25 @@ Raised from_saved_tensor_hook(Raised raised) {
   return raise(raised->kind, "RuntimeError", std::move(text), std::move(raised->params));
 }
 
+// What a region keeps it makes again in backward. torch 2's words; it is the weight's transpose that a Linear keeps,
+// unless it is wrapped.
+Raised check_weight(const Node& node, bool wrapped) {
+  const Param* weight = node.weight;
+  if (weight == nullptr || node.frame >= 0 || weight->data_version == node.weight_version) return nullptr;
+  std::vector<int64_t> shape = weight->ds_shape;
+  if (!wrapped) std::ranges::reverse(shape);
+  return raise(
+      FailureKind::kWeightModified, "RuntimeError",
+      "one of the variables needed for gradient computation has been modified by an inplace operation: "
+      "[torch.FloatTensor " +
+          python_list(shape) + "]" + (wrapped ? "" : ", which is output 0 of AsStrided,") +
+          " is at version " + std::to_string(weight->data_version) + "; expected version " +
+          std::to_string(node.weight_version) +
+          " instead. Hint: enable anomaly detection to find the operation that failed to compute its "
+          "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).",
+      {weight});
+}
+
 // AccumulateGrad lays a new gradient out as the param is, which holds next to nothing while partitioned; a gradient of
 // one dimension has the layout of any other and passes.
 std::string shape_mismatch(const Param& param, int partitioned_numel) {
@@ -98,12 +117,11 @@ Raised ForwardPass::run_node(int index) {
 Raised ForwardPass::run_op(int index) {
   const Node node = tape_.node(index);
   if (!node.saves) return nullptr;
-  if (node.freed) {
-    Raised raised = raise(FailureKind::kNoGradient, "RuntimeError", kSecondBackward);
-    const bool own_function =
-        runtime_.behaviour.linear_is_wrapped && node.module != nullptr && node.module->type == "Linear";
-    return own_function ? through(std::move(raised), "backward") : std::move(raised);
-  }
+  const bool wrapped =
+      runtime_.behaviour.linear_is_wrapped && node.module != nullptr && node.module->type == "Linear";
+  Raised raised = node.freed ? raise(FailureKind::kNoGradient, "RuntimeError", kSecondBackward)
+                             : check_weight(node, wrapped);
+  if (raised) return wrapped ? through(std::move(raised), "backward") : std::move(raised);
   tape_.node(index).freed = true;
   return node.frame >= 0 ? recompute_frame(node.frame) : nullptr;
 }

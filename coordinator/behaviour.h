@@ -82,6 +82,7 @@ struct Behaviour {
   PartitionAll partition_all = PartitionAll::kEndOfBackward;
   bool persistence_inclusive = false;  // numel <= threshold
   bool model_persistence_threshold = false;
+  bool init_marks_persistent = false;  // zero.Init, too: within the threshold divided by the world size
   FreeActive free_active = FreeActive::kUnchecked;
 
   bool overflow_checked_in_fp16_only = false;  // else in every precision

@@ -1,6 +1,7 @@
 #include "coordinator/engine.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "coordinator/summary.h"
 
@@ -267,6 +268,8 @@ Raised Engine::save_checkpoint() {
   }
   if (Raised raised = make_folder()) return through(std::move(raised), "save_checkpoint");
   if (Raised raised = meet_to_save()) return through(std::move(raised), "save_checkpoint");
+  saved_whole_.clear();
+  std::ranges::copy_if(offload_.parameters(), std::back_inserter(saved_whole_), &Param::data_is_full);
   if (Raised raised = checkpoint_epilogue()) return through(std::move(raised), "save_checkpoint");
   if (!runtime_.behaviour.checkpoint_barriers) return nullptr;
   return through(runtime_.communicator.meet(Meeting::kCheckpointDone), "save_checkpoint");
@@ -299,6 +302,7 @@ Raised Engine::meet_to_save() {
 Raised Engine::load_checkpoint() {
   if (runtime_.behaviour.load_prologue) {
     if (Raised raised = checkpoint_prologue()) return through(std::move(raised), "load_checkpoint");
+    copy_over(offload_.root());
     return states_offloaded_ ? load_offloaded() : checkpoint_epilogue();
   }
   if (Raised raised = load_module_state_dict())
@@ -315,24 +319,35 @@ Raised Engine::load_offloaded() const {
                  {"_rigid_load_state_dict", "load_state_dict", "_load_zero_checkpoint", "load_checkpoint"});
 }
 
-// Before v0.6.0 nothing partitions the params first, so that those that are gathered do not have the saved shape.
+// Before v0.6.0 nothing partitions the params first, and a save leaves those in flight whole: what is gathered now need
+// not have the saved shape, nor what was then.
 Raised Engine::load_module_state_dict() {
   std::string mismatches;
   compare_shapes(offload_.root(), "", mismatches);
+  copy_over(offload_.root());
   if (mismatches.empty()) return nullptr;
   return through(raise(FailureKind::kLoadMismatch, "RuntimeError",
                        "Error(s) in loading state_dict for " + offload_.root().type + ":" + mismatches),
                  "load_module_state_dict");
 }
 
+// A param that has two names in the state dict is copied over twice.
+void Engine::copy_over(Module& module) {
+  for (Param* param : module.own_params) ++param->data_version;
+  for (Module* child : module.children) copy_over(*child);
+}
+
 void Engine::compare_shapes(const Module& module, const std::string& prefix, std::string& mismatches) const {
-  const std::vector<int64_t> saved = {runtime_.behaviour.partitioned_data_numel};
+  const std::vector<int64_t> partitioned = {runtime_.behaviour.partitioned_data_numel};
   for (size_t i = 0; i < module.own_params.size(); ++i) {
     const Param* param = module.own_params[i];
-    if (!param->data_is_full || param->ds_shape == saved) continue;
+    const bool saved_whole = std::ranges::find(saved_whole_, param) != saved_whole_.end();
+    const std::vector<int64_t>& saved = saved_whole ? param->ds_shape : partitioned;
+    const std::vector<int64_t>& current = param->data_is_full ? param->ds_shape : partitioned;
+    if (saved == current) continue;
     mismatches += "\n\tsize mismatch for " + prefix + module.own_param_names[i] +
                   ": copying a param with shape " + torch_size(saved) +
-                  " from checkpoint, the shape in current model is " + torch_size(param->ds_shape) + ".";
+                  " from checkpoint, the shape in current model is " + torch_size(current) + ".";
   }
   for (const Module* child : module.children)
     compare_shapes(*child, prefix + last_part(child->name) + ".", mismatches);

@@ -84,6 +84,7 @@ class Engine {
   Raised map_partitions();
   Raised load_offloaded() const;
   Raised load_module_state_dict();
+  static void copy_over(Module& module);
   void compare_shapes(const Module& module, const std::string& prefix, std::string& mismatches) const;
   Raised reduce_gradients();
   Raised partition_gradients() const;
@@ -106,6 +107,7 @@ class Engine {
   int micro_steps_ = 0;
   int64_t optimizer_steps_ = 0;
   bool states_offloaded_ = false;
+  std::vector<const Param*> saved_whole_;  // whose data the last save_checkpoint found whole
   // averaged_gradients[0]: set by every backward, used up by a step, absent at first and once offloaded.
   enum class Averaged { kAbsent, kNone, kThere };
   Averaged averaged_gradients_ = Averaged::kAbsent;

@@ -33,6 +33,7 @@ Names names(FailureKind kind) {
     case FailureKind::kLeafInput: return {"LEAF", "leaf-input"};
     case FailureKind::kLoadMismatch: return {"LOAD", "load-mismatch"};
     case FailureKind::kEmptyWeight: return {"EMPTY", "empty-weight"};
+    case FailureKind::kWeightModified: return {"MODIFIED", "weight-modified"};
     case FailureKind::kInternal: return {"INTERNAL", "internal"};
   }
   return {"?", "?"};

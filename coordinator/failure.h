@@ -40,6 +40,7 @@ enum class FailureKind {
   kLeafInput,          // a leaf module none of whose inputs requires grad
   kLoadMismatch,       // size mismatch while a checkpoint is loaded
   kEmptyWeight,        // a partitioned weight used in a computation
+  kWeightModified,     // a weight that backward needs was loaded over since its forward
   kInternal,           // asserts of DeepSpeed that no program is known to reach
 };
 

@@ -242,7 +242,12 @@ Value ForwardPass::op(Module* module, std::span<const Value> inputs, std::span<P
        std::ranges::any_of(weights, [](const Param* param) { return param->requires_grad; }));
   if (!requires_grad) return {};
   const bool saves = saves_tensors(module, inputs, weights);
-  const int index = tape_.add({.module = module, .frame = frame_, .saves = saves});
+  const Param* weight = saves ? kept_weight(module, inputs, weights) : nullptr;
+  const int index = tape_.add({.module = module,
+                               .frame = frame_,
+                               .saves = saves,
+                               .weight = weight,
+                               .weight_version = weight == nullptr ? 0 : weight->data_version});
   for (const Value& input : inputs) {
     if (input.requires_grad && input.node >= 0) tape_.add_input(input.node);
   }
@@ -262,6 +267,18 @@ bool ForwardPass::saves_tensors(const Module* module, std::span<const Value> inp
   return std::ranges::any_of(inputs, &Value::requires_grad) ||
          std::ranges::any_of(
              weights, [](const Param* param) { return param->requires_grad && param->ds_shape.size() > 1; });
+}
+
+// A Linear makes its input's gradient with its weight. (Where it is wrapped, it keeps the weight all the same.)
+const Param* ForwardPass::kept_weight(const Module* module, std::span<const Value> inputs,
+                                      std::span<Param* const> weights) const {
+  if (module == nullptr || module->type != "Linear" || module->own_params.empty()) return nullptr;
+  const Param* weight = module->own_params.front();
+  if (weight->ds_shape.size() != 2) return nullptr;
+  const auto externals = weights.first(weights.size() - module->own_params.size());
+  const bool input_learns = std::ranges::any_of(inputs, &Value::requires_grad) ||
+                            std::ranges::any_of(externals, &Param::requires_grad);
+  return input_learns || runtime_.behaviour.linear_is_wrapped ? weight : nullptr;
 }
 
 Value ForwardPass::wrap_post_backward(Module& module, ParameterOffload* owner, Value input) {

@@ -56,6 +56,8 @@ class ForwardPass {
   Value op(Module* module, std::span<const Value> inputs, std::span<Param* const> weights);
   bool saves_tensors(const Module* module, std::span<const Value> inputs,
                      std::span<Param* const> weights) const;
+  const Param* kept_weight(const Module* module, std::span<const Value> inputs,
+                           std::span<Param* const> weights) const;
   Value wrap_post_backward(Module& module, ParameterOffload* owner, Value input);
   Value wrap_pre_backward(Module& module, ParameterOffload* owner, Value output);
   Raised run_node(int index);

@@ -157,13 +157,16 @@ std::vector<Param*> parameters_of(Module& root) {
   return params.take();
 }
 
-void Process::convert(std::span<Param* const> params) {
+std::vector<Param*> Process::convert(std::span<Param* const> params) {
+  std::vector<Param*> converted;
   for (Param* param : params) {
     if (param->ds_id >= 0) continue;
+    converted.push_back(param);
     param->ds_id = next_param_id++;
     param->set_order = seed == 0 ? static_cast<uint64_t>(param->ds_id)
                                  : mix(seed ^ mix(static_cast<uint64_t>(param->ds_id)));
   }
+  return converted;
 }
 
 }  // namespace zero3

@@ -119,8 +119,10 @@ struct Process {
   std::vector<Module*> forward_module_stack;  // FWD_MODULE_STACK
   std::vector<Engine*> gradient_watchers;     // whose hooks are on gradients, in the order in which they hear
 
-  // zero.Init of a model's parameters(): gives ids to those that have none.
-  void convert(std::span<Param* const> params);
+  int64_t persisted_numel = 0;  // Init.num_persisted_elements
+
+  // zero.Init of a model's parameters(): gives ids to those that have none. Hands these back.
+  std::vector<Param*> convert(std::span<Param* const> params);
 };
 
 }  // namespace zero3

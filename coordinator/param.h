@@ -43,8 +43,9 @@ struct Param {
   int active_count = 0;            // ds_active_sub_modules before v0.6.0
   int gathered_context_depth = 0;  // GatheredParameters contexts that hold it (v0.19.4)
   bool data_is_full = false;       // param.data has ds_numel elements now (else none)
-  bool has_grad = false;           // has a param.grad: until it is reduced, for good where nobody does that
-  uint64_t set_order = 0;          // its place in a Python set: ds_id, or shuffled by a seed
+  int data_version = 0;    // times that a checkpoint was copied over its data, as autograd counts them
+  bool has_grad = false;   // has a param.grad: until it is reduced, for good where nobody does that
+  uint64_t set_order = 0;  // its place in a Python set: ds_id, or shuffled by a seed
 
   // Elements of one rank's shard, padding included.
   int64_t partition_numel(int world_size) const { return (ds_numel + world_size - 1) / world_size; }

@@ -36,7 +36,8 @@ ParameterOffload::ParameterOffload(Process& process, Module& root, Runtime& runt
       partitioner_(partitioner),
       modules_(modules_of(root)),
       parameters_(parameters_of(root)) {
-  process_.convert(parameters_);
+  const std::vector<Param*> converted = process_.convert(parameters_);
+  if (runtime_.behaviour.init_marks_persistent) mark_at_conversion(converted);
   for (Module* module : modules_) {
     if (runtime_.behaviour.default_leaf_classes && is_default_leaf_class(*module)) module->is_leaf = true;
     module->is_leaf = module->is_leaf && runtime_.behaviour.leaf_modules;
@@ -56,6 +57,19 @@ ParameterOffload::ParameterOffload(Process& process, Module& root, Runtime& runt
 }
 
 ParameterOffload::~ParameterOffload() = default;
+
+// These stay gathered, but nothing gathers them that does so with persistent_.
+void ParameterOffload::mark_at_conversion(std::span<Param* const> converted) {
+  const Settings& settings = runtime_.settings;
+  const int64_t limit = settings.model_persistence_threshold_numel / runtime_.world_size();
+  for (Param* param : converted) {
+    if (param->ds_numel > settings.param_persistence_threshold_numel ||
+        param->ds_numel > limit - process_.persisted_numel)
+      continue;
+    param->ds_persist = true;
+    process_.persisted_numel += param->ds_numel;
+  }
+}
 
 void ParameterOffload::mark_persistent_parameters() {
   const Behaviour& behaviour = runtime_.behaviour;

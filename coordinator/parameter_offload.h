@@ -46,6 +46,7 @@ class ParameterOffload {
   std::span<Param* const> parameters() const { return parameters_; }
 
  private:
+  void mark_at_conversion(std::span<Param* const> converted);
   void mark_persistent_parameters();
   std::unique_ptr<ParamCoordinator> make_coordinator(bool training);
   void register_module(Module& module);

@@ -51,8 +51,7 @@ Raised PrefetchCoordinator::fetch_sub_module(Module& module, bool forward) {
   }
   const bool needed = !scratch_.empty();
   if (runtime_.behaviour.gathered_singly) {
-    if (Raised raised = partitioner_.launch_singly(scratch_, Reason::kNeeded, &module, in_flight_))
-      return raised;
+    if (Raised raised = launch(scratch_, Reason::kNeeded, module)) return raised;
   } else if (Raised raised = partitioner_.all_gather(scratch_, Reason::kNeeded, &module)) {
     return raised;
   }
@@ -63,13 +62,23 @@ Raised PrefetchCoordinator::fetch_sub_module(Module& module, bool forward) {
   return nullptr;
 }
 
+// Lists every param it was given, and has a handle for those that it launched.
+Raised PrefetchCoordinator::launch(std::span<Param* const> params, Reason reason, Module& module) {
+  params_in_flight_ += params.size();
+  return partitioner_.launch_singly(params, reason, &module, in_flight_);
+}
+
 Raised PrefetchCoordinator::synchronize_communication() {
+  if (params_in_flight_ != in_flight_.size()) {
+    return through(raise(FailureKind::kAlreadyGathering, "AssertionError", ""), "_synchronize_communication");
+  }
   for (AllGatherHandle* handle : in_flight_) {
     runtime_.emit({.kind = EventKind::kWait, .params = handle->params, .step = step_id_});
     if (Raised raised = partitioner_.wait(*handle))
       return through(std::move(raised), "_synchronize_communication");
   }
   in_flight_.clear();
+  params_in_flight_ = 0;
   return nullptr;
 }
 
@@ -94,8 +103,7 @@ Raised PrefetchCoordinator::prefetch_next_sub_modules(Module& module) {
                  .value = numel,
                  .limit = runtime_.settings.prefetch_bucket_numel});
   const std::vector<Param*> chosen = scratch_;
-  if (Raised raised = partitioner_.launch_singly(chosen, Reason::kPrefetched, &module, in_flight_))
-    return raised;
+  if (Raised raised = launch(chosen, Reason::kPrefetched, module)) return raised;
   available_numel_ += numel;
   return nullptr;
 }

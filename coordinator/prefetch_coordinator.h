@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <vector>
 
 #include "coordinator/param_coordinator.h"
@@ -29,6 +30,7 @@ class PrefetchCoordinator final : public ParamCoordinator {
   Raised fetch_sub_module(Module& module, bool forward);
   Raised prefetch_next_sub_modules(Module& module);
   Raised get_params_to_prefetch(const Module& module, Reason& reason);
+  Raised launch(std::span<Param* const> params, Reason reason, Module& module);
   Raised synchronize_communication();
   Raised release_sub_module(Module& module);
   Raised keep_for_later(const Module& module, bool& keep);
@@ -44,6 +46,7 @@ class PrefetchCoordinator final : public ParamCoordinator {
   std::map<int, int64_t> most_recent_step_;          // by module id
   std::map<int64_t, int64_t> reuse_numel_for_step_;  // by step; never cleared
   std::vector<AllGatherHandle*> in_flight_;
+  size_t params_in_flight_ = 0;  // as many, unless a param was listed twice
   int64_t available_numel_ = 0;  // never reset
   std::vector<Param*> scratch_;
 };

@@ -36,6 +36,8 @@ struct Node {
   int frame = -1;                     // checkpointed region it belongs to
   bool saves = false;                 // keeps tensors for backward
   bool freed = false;                 // and has given them up
+  const Param* weight = nullptr;      // that a Linear keeps, to make its input's gradient with
+  int weight_version = 0;             // the data_version that it had
 };
 
 class Tape {

@@ -31,7 +31,7 @@ class Engines:
         self.model = Model(run)
         self._program = run.programs[rank]
         self._outputs: List[Any] = [None] * len(run.engines)
-        self._saved = 0
+        self._saved = [0] * len(run.engines)  # checkpoints, by engine: each has its own folder
         self._contexts: List[List[Any]] = [[] for _ in run.engines]
         self.model_device()
         self._prepare_model()
@@ -144,14 +144,17 @@ class Engines:
         consolidate()
 
     def _do_save_checkpoint(self, op: Op, engine: Any, place: Any) -> None:
-        self._saved += 1
-        engine.save_checkpoint(self._folder, tag="step%d" % self._saved)
+        self._saved[op.engine] += 1
+        engine.save_checkpoint(self._checkpoints(op), tag="step%d" % self._saved[op.engine])
 
     def _do_load_checkpoint(self, op: Op, engine: Any, place: Any) -> None:
-        tag = "step%d" % max(self._saved, 1)  # before any save, that of an earlier job (ranks.py)
-        if not os.path.isdir(os.path.join(self._folder, tag)):  # DeepSpeed would warn, and load nothing
+        tag = "step%d" % max(self._saved[op.engine], 1)  # before any save, that of an earlier job (ranks.py)
+        if not os.path.isdir(os.path.join(self._checkpoints(op), tag)):  # DeepSpeed would warn, and load nothing
             raise CannotRun("load_checkpoint finds no checkpoint")
-        engine.load_checkpoint(self._folder, tag=tag)
+        engine.load_checkpoint(self._checkpoints(op), tag=tag)
+
+    def _checkpoints(self, op: Op) -> str:
+        return os.path.join(self._folder, "engine%d" % op.engine)
 
     def _do_empty_partition_cache(self, op: Op, engine: Any, place: Any) -> None:
         engine.empty_partition_cache()

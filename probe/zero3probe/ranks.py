@@ -74,8 +74,9 @@ class Runner:
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         folder = tempfile.mkdtemp(prefix="zero3probe-", dir=shared)
         try:
-            if _loads_first(run):
-                self._run_ranks(_earlier_job(run), folder, lambda lines: None)
+            loading = _engines_that_load_first(run)
+            if loading:
+                self._run_ranks(_earlier_job(run, loading), folder, lambda lines: None)
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(rank.store_in(folder))
             return self._run_ranks(run, folder, write)
@@ -159,21 +160,23 @@ class Runner:
         return rank.RAISED
 
 
-def _loads_first(run: Run) -> bool:
-    """Whether a rank loads a checkpoint before it has saved one: then an earlier job has."""
+def _engines_that_load_first(run: Run) -> List[int]:
+    """Those that load a checkpoint, on some rank, before they have saved one: an earlier job has."""
+    loading = set()
     for program in run.programs:
+        saved = set()
         for op in (op for statement in program for op in statement.ops):
-            if op.op == "load_checkpoint":
-                return True
             if op.op == "save_checkpoint":
-                break
-    return False
+                saved.add(op.engine)
+            elif op.op == "load_checkpoint" and op.engine not in saved:
+                loading.add(op.engine)
+    return sorted(loading)
 
 
-def _earlier_job(run: Run) -> Run:
-    """A job of the same engines that saves a checkpoint and ends."""
-    save = [Statement("c", [Op("save_checkpoint")])]
-    return dataclasses.replace(run, programs=[save for _ in run.programs])
+def _earlier_job(run: Run, engines: List[int]) -> Run:
+    """A job of the same engines in which these save a checkpoint each."""
+    program = [Statement("c", [Op("save_checkpoint", engine=engine)]) for engine in engines]
+    return dataclasses.replace(run, programs=[program for _ in run.programs])
 
 
 def _refused(children: List[_Child], writing: _Child, write: Callable[[bytes], None]) -> int:

@@ -31,7 +31,7 @@ def install(tap: Tap, coordinator: Any) -> None:
 
     def make_wait(original: Callable) -> Callable:
         def zero3probe_synchronize(self, *args, **kwargs):
-            if tap.recording:
+            if tap.recording and len(self.in_flight_handles) == len(self.params_in_flight):  # else it raises
                 for param in self.params_in_flight:
                     tap.emit("wait", dict(tap.param_keys([param]), step=self.prefetch_coordinator.step_id))
             return original(self, *args, **kwargs)

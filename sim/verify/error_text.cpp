@@ -2,6 +2,7 @@
 
 #include <regex>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -52,15 +53,19 @@ ComparableError comparable(const std::string& error) {
 }  // namespace
 
 // A module that lacks a name is told with its file; torch 2 raises another type where it refuses to concatenate
-// nothing; numpy 2 shows its ints with their type.
+// nothing, names a view otherwise and an option more; numpy 2 shows its ints with their type.
 std::string without_places(const std::string& error) {
-  static const std::regex kFolder(R"( \(/[^)]*\))");
-  static const std::regex kTraceback(R"(\s+At:[\s\S]*)");
-  static const std::regex kNumpyInt(R"(np\.int64\((-?\d+)\))");
-  static const std::regex kCat("ValueError: torch.cat");
-  const std::string numbers = std::regex_replace(error, kNumpyInt, "$1");
-  const std::string text = std::regex_replace(std::regex_replace(numbers, kFolder, ""), kTraceback, "");
-  return std::regex_replace(text, kCat, "RuntimeError: torch.cat");
+  static const std::pair<std::regex, const char*> kRules[] = {
+      {std::regex(R"(np\.int64\((-?\d+)\))"), "$1"},
+      {std::regex(R"( \(/[^)]*\))"), ""},
+      {std::regex(R"(\s+At:[\s\S]*)"), ""},
+      {std::regex("ValueError: torch.cat"), "RuntimeError: torch.cat"},
+      {std::regex("output 0 of AsStridedBackward0"), "output 0 of AsStrided"},
+      {std::regex(R"(set_detect_anomaly\(True, check_nan=False\))"), "set_detect_anomaly(True)"},
+  };
+  std::string text = error;
+  for (const auto& [pattern, replacement] : kRules) text = std::regex_replace(text, pattern, replacement);
+  return text;
 }
 
 bool same_error(const std::string& a, const std::string& b) {
