@@ -1,18 +1,20 @@
 #!/bin/bash
 # Installs what zero3sim needs from Debian 12; does nothing when it is all there. Needs root or sudo.
-# usage: docker/install-deps.sh [--build | --dev | --deepspeed]   --build: to compile and run; --dev: to test and check;
-#   --deepspeed: what scripts/deepspeed-env wants; default: the first two.
+# usage: docker/install-deps.sh [--build | --dev | --mpi | --deepspeed]   --build: to compile and run; --dev: to test and
+#   check; --mpi: for --backend mpi; --deepspeed: what scripts/deepspeed-env wants; default: the first three.
 set -euo pipefail
 
 build=(g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev)
 dev=(libgtest-dev libgmock-dev libbenchmark-dev clang libclang-rt-14-dev clang-format clang-tidy valgrind python3-yaml)
+mpi=(libopenmpi-dev openmpi-bin)
 deepspeed=(python3-torch python3-numpy python3-venv python3-dev numactl ninja-build g++)
 
 case "${1:-}" in
   --build) wanted=("${build[@]}") ;;
   --dev) wanted=("${dev[@]}") ;;
+  --mpi) wanted=("${mpi[@]}") ;;
   --deepspeed) wanted=("${deepspeed[@]}") ;;
-  "") wanted=("${build[@]}" "${dev[@]}") ;;
+  "") wanted=("${build[@]}" "${dev[@]}" "${mpi[@]}") ;;
   *) sed -n '3,4s/^# *//p' "$0" >&2; exit 2 ;;
 esac
 

@@ -12,7 +12,7 @@ namespace zero3::sim {
 RankMatching::RankMatching(std::vector<RankClass>& classes)
     : classes_(classes), position_(classes.size(), 0), indices_(classes.size()) {
   for (size_t one = 0; one < classes.size(); ++one) {
-    const std::vector<Collective>& collectives = classes[one].result.collectives;
+    const std::vector<Collective>& collectives = classes[one].run.result.collectives;
     for (size_t i = 0; i < collectives.size(); ++i)
       indices_[one].at(static_cast<size_t>(collectives[i].group)).push_back(i);
   }
@@ -21,17 +21,17 @@ RankMatching::RankMatching(std::vector<RankClass>& classes)
 const Collective* RankMatching::waits_in(size_t of_class) const {
   const RankClass& one = classes_[of_class];
   const size_t position = position_[of_class];
-  if (position == one.wait_points.size()) return nullptr;
-  return &one.result.collectives[one.wait_points[position].collective];
+  if (position == one.run.wait_points.size()) return nullptr;
+  return &one.run.result.collectives[one.run.wait_points[position].collective];
 }
 
 const Collective* RankMatching::issued(size_t of_class, ProcessGroup group, size_t number) const {
   const RankClass& one = classes_[of_class];
   const size_t position = position_[of_class];
-  const size_t count =
-      position == one.wait_points.size() ? one.result.collectives.size() : one.wait_points[position].issued;
+  const size_t count = position == one.run.wait_points.size() ? one.run.result.collectives.size()
+                                                              : one.run.wait_points[position].issued;
   const std::vector<size_t>& indices = indices_[of_class].at(static_cast<size_t>(group));
-  return number < indices.size() && indices[number] < count ? &one.result.collectives[indices[number]]
+  return number < indices.size() && indices[number] < count ? &one.run.result.collectives[indices[number]]
                                                             : nullptr;
 }
 
@@ -82,7 +82,7 @@ bool RankMatching::advance() {
 std::string RankMatching::where(size_t of_class, const Collective& meant) const {
   if (const Collective* there = issued(of_class, meant.group, meant.number)) return "is in " + there->text();
   if (const Collective* stuck = waits_in(of_class)) return "waits in " + stuck->text();
-  const std::optional<RankFailure>& failure = classes_[of_class].result.failure;
+  const std::optional<RankFailure>& failure = classes_[of_class].run.result.failure;
   return failure ? "failed with " + failure->exception : "has ended its program";
 }
 
@@ -164,7 +164,7 @@ std::optional<Disagreement> RankMatching::first_disagreement() const {
       for (size_t one = 0; one < classes_.size(); ++one) {
         const Collective* own = issued(one, group, number);
         if (own == nullptr) continue;
-        const auto index = static_cast<size_t>(own - classes_[one].result.collectives.data());
+        const auto index = static_cast<size_t>(own - classes_[one].run.result.collectives.data());
         place = std::min(place, std::tuple(own->statement, index));
       }
       if (!first || place < first_place) {
@@ -177,9 +177,16 @@ std::optional<Disagreement> RankMatching::first_disagreement() const {
   return first;
 }
 
+void RankMatching::conclude(SimulationResult& result) const {
+  result.first_disagreement = first_disagreement();
+  result.waits = waits();
+  result.mix_ups = mix_ups();
+  for (const MixUp& mix_up : result.mix_ups) result.corruptions.push_back(text_of(mix_up));
+}
+
 std::vector<MixUp> RankMatching::mix_ups() const {
   std::vector<MixUp> all;
-  for (const Collective& collective : classes_.front().result.collectives) {
+  for (const Collective& collective : classes_.front().run.result.collectives) {
     Disagreement here = sides(collective.group, collective.number);
     const bool exchanged = std::ranges::all_of(here.sides, [&](const Side& side) {
       return side.collective && alike(*side.collective, *here.sides.front().collective);

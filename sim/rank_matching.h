@@ -10,21 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "sim/rank_classes.h"
 #include "sim/rank_result.h"
 
 namespace zero3::sim {
-
-// Ranks that do the same as far as the others let them.
-struct RankClass {
-  std::vector<int> ranks;  // ascending
-  std::optional<Divergence> divergence = {};
-  RankResult result = {};
-  std::vector<WaitPoint> wait_points = {};
-  bool stale = true;        // to be run (again)
-  bool ranks_part = false;  // what one of them does depends on its rank
-
-  int first() const { return ranks.front(); }
-};
 
 class RankMatching {
  public:
@@ -37,11 +26,13 @@ class RankMatching {
   // Gives every class that never goes on the divergence that says so.
   void block();
 
+  // All that is to be said of ranks that differ: who waits for whom, and what was mixed up.
+  void conclude(SimulationResult& result) const;
+
+ private:
   std::optional<Disagreement> first_disagreement() const;
   std::vector<Waiting> waits() const;
   std::vector<MixUp> mix_ups() const;
-
- private:
   const Collective* issued(size_t of_class, ProcessGroup group, size_t number) const;
   // The collective that it waits in; null: it does not.
   const Collective* waits_in(size_t of_class) const;

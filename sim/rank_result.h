@@ -8,7 +8,7 @@
 
 #include "coordinator/failure.h"
 #include "coordinator/param.h"
-#include "sim/backends/sim_communicator.h"
+#include "sim/backends/collective.h"
 
 namespace zero3::sim {
 
@@ -86,6 +86,21 @@ struct MixUp {
   std::vector<MixedPiece> pieces;
 
   bool of_gradients() const { return where.sides.front().collective->kind == CollectiveKind::kReduceScatter; }
+};
+
+// What all ranks of one run came to.
+struct SimulationResult {
+  std::vector<RankResult> ranks = {};
+  // The rank whose failure came first; -1: none.
+  int first_failed_rank = -1;
+  // Of ranks that differ; empty where all do the same.
+  std::optional<Disagreement> first_disagreement = {};
+  std::vector<Waiting> waits = {};  // of each rank that waits for ever, by rank
+  std::vector<MixUp> mix_ups = {};  // in the order of rank 0
+  // The same in words.
+  std::vector<std::string> corruptions = {};
+
+  bool failed() const { return first_failed_rank >= 0; }
 };
 
 }  // namespace zero3::sim

@@ -11,30 +11,9 @@
 #include "coordinator/release.h"
 #include "sim/program.h"
 #include "sim/rank_result.h"
-#include "sim/rank_runner.h"
+#include "sim/rank_run.h"
 
 namespace zero3::sim {
-
-struct SimulationResult {
-  std::vector<RankResult> ranks = {};
-  // The rank whose failure came first; -1: none.
-  int first_failed_rank = -1;
-  // Of ranks that differ; empty where all do the same.
-  std::optional<Disagreement> first_disagreement = {};
-  std::vector<Waiting> waits = {};  // of each rank that waits for ever, by rank
-  std::vector<MixUp> mix_ups = {};  // in the order of rank 0
-  // The same in words.
-  std::vector<std::string> corruptions = {};
-
-  bool failed() const { return first_failed_rank >= 0; }
-};
-
-// Watches one rank's run; told after each statement that ran, the failing one included.
-class RankWatcher : public Observer {
- public:
-  virtual void after_statement(const Statement& statement, const Failure* failure,
-                               const RankRunner& runner) = 0;
-};
 
 struct SimulationOptions {
   Release release;

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kBisectVersion = 1;
 
 std::string flags_text(const Suspect& suspect) {
   std::string text;
@@ -99,7 +99,7 @@ std::string json_report(const Bisection& bisection, const TestedProgram& program
   ordered_json lacking = ordered_json::array();
   for (const Release& release : bisection.lacking) lacking.push_back(release.text());
   const ordered_json out = {
-      {"zero3sim", kVersion},
+      {"zero3sim", kBisectVersion},
       {"name", program.name},
       {"file", program.path},
       {"ranks", program.ranks()},

@@ -2,6 +2,7 @@
 #include "sim/cli/command_line.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -46,6 +47,27 @@ void add_output_options(CLI::App& command, Format& format, std::string& trace) {
       ->check(filled());
 }
 
+void add_backend_options(CLI::App& command, BackendOptions& backend) {
+  command
+      .add_option(
+          "--backend", backend.name,
+          "sim: virtual ranks in this process; mpi: the processes that mpirun started (docs/cluster.md)")
+      ->check(CLI::IsMember({"sim", "mpi"}).description(""))
+      ->capture_default_str();
+  command
+      .add_option_function<double>(
+          "--timeout",
+          [&backend](double timeout_s) {
+            backend.timeout_ms = static_cast<int>(std::lround(timeout_s * 1000));
+          },
+          "Seconds after which a collective of real processes hangs (default: 30)")
+      ->check(CLI::Range(0.1, 86400.0));
+  command
+      .add_option("--fault", backend.fault,
+                  "kill:rank=2,collective=7: kills a real process at a collective, both counted from 0")
+      ->check(filled());
+}
+
 void add_run(CLI::App& app, RunArguments& arguments, Command& chosen) {
   CLI::App* command = app.add_subcommand("run", "Run scenario files on the models of DeepSpeed releases");
   command->add_option("files", arguments.paths, "Scenario files, or folders of them")->required();
@@ -56,6 +78,7 @@ void add_run(CLI::App& app, RunArguments& arguments, Command& chosen) {
       "--seed", arguments.seed, "Seed of the program's choices and of hash order (default: the scenario's)");
   seed->check(seed_number());
   add_output_options(*command, arguments.format, arguments.trace);
+  add_backend_options(*command, arguments.backend);
   command->callback([&arguments, &chosen, seed] {
     arguments.seed_given = seed->count() > 0;
     chosen = [&arguments] { return run_scenarios(arguments); };
@@ -105,10 +128,14 @@ void add_try(CLI::App& app, TryArguments& arguments, Command& chosen) {
   CLI::App* command = app.add_subcommand("try", "Run a program in the short form: \"t:ABC t:ABC t:AC\"");
   command->add_option("program", arguments.program, "Tokens, see docs/short-form.md")->required();
   command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(filled());
-  add_short_form_options(command, arguments);
+  CLI::Option* ranks = add_short_form_options(command, arguments).first;
   command->add_flag("--events", arguments.events, "Print every event, in the notation of the recorded runs");
   add_output_options(*command, arguments.format, arguments.trace);
-  command->callback([&arguments, &chosen] { chosen = [&arguments] { return try_program(arguments); }; });
+  add_backend_options(*command, arguments.backend);
+  command->callback([&arguments, &chosen, ranks] {
+    arguments.ranks_given = ranks->count() > 0;
+    chosen = [&arguments] { return try_program(arguments); };
+  });
 }
 
 // The options of `command` that only a program in the short form has need it; those in `others` do not.
@@ -125,6 +152,7 @@ void add_replay(CLI::App& app, ReplayArguments& arguments, Command& chosen) {
   command->add_option("file", arguments.path, "A run file")->required()->check(filled());
   command->add_option("--deepspeed", arguments.deepspeed, kReleasesHelp)->check(filled());
   add_output_options(*command, arguments.format, arguments.trace);
+  add_backend_options(*command, arguments.backend);
   command->callback([&arguments, &chosen] { chosen = [&arguments] { return replay(arguments); }; });
 }
 
@@ -327,6 +355,24 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error) {
   return asked_for_help ? 0 : exit_code(Verdict::kBadInput);
 }
 
+// Tells what is thrown, and hands back the exit code.
+int ending(const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (const JobFailed& failed) {
+    std::fprintf(stderr, "%s\n", failed.what());
+    return exit_code(failed.verdict());
+  } catch (const BackendUnavailable& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return exit_code(Verdict::kBackendUnavailable);
+  } catch (const BadInput& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+  }
+  return exit_code(Verdict::kBadInput);
+}
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
@@ -375,25 +421,19 @@ int run_command_line(int argc, char** argv) {
   CLI::App* releases = app.add_subcommand("releases", "The modelled releases by era, or one release's flags");
   releases->add_option("release", release, "For example 0.15.2");
   releases->callback([&] { chosen = [&] { return show_releases(release); }; });
-  try {
-    app.parse(argc, argv);
+  return ending([&] {
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      return report_usage(app, error);
+    }
     if (!chosen)
       throw BadInput(
           "no command",
           "one of: run, try, fixes, replay, matrix, bisect, upgrade, regress, ids, unroll, verify, fuzz, "
           "races, list, releases; see zero3sim --help");
     return exit_code(chosen());
-  } catch (const CLI::ParseError& error) {
-    return report_usage(app, error);
-  } catch (const BadInput& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-  } catch (const ProbeUnavailable& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return exit_code(Verdict::kBackendUnavailable);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-  }
-  return exit_code(Verdict::kBadInput);
+  });
 }
 
 }  // namespace zero3::sim::cli

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/backends/backend.h"
 #include "sim/cli/programs.h"
 #include "sim/fuzz/fuzzer.h"
 #include "sim/leaf_race/leaf_race.h"
@@ -25,7 +26,8 @@ struct RunArguments {
   uint64_t seed = 0;
   bool seed_given = false;  // else the scenario's own
   Format format = Format::kText;
-  std::string trace;  // file to write; empty: none
+  std::string trace;  // file to write, or a folder for several runs; empty: none
+  BackendOptions backend;
 };
 
 struct TryArguments {
@@ -37,6 +39,8 @@ struct TryArguments {
   bool events = false;
   Format format = Format::kText;
   std::string trace;
+  BackendOptions backend;
+  bool ranks_given = false;  // else those of the backend's job
 };
 
 struct UnrollArguments {
@@ -66,6 +70,7 @@ struct ReplayArguments {
   std::string deepspeed;  // empty: the newest release
   Format format = Format::kText;
   std::string trace;
+  BackendOptions backend;
 };
 
 Verdict replay(const ReplayArguments& arguments);

@@ -35,7 +35,8 @@ std::string difference_of(const Expectation& expected, const Outcome& outcome) {
   return found;
 }
 
-LibraryRow judged(const Scenario& scenario, const std::vector<Release>& releases, int ranks, uint64_t seed) {
+LibraryRow judged(const Scenario& scenario, const std::vector<Release>& releases, int ranks, uint64_t seed,
+                  const Outcomes& outcomes) {
   LibraryRow row{.path = scenario.path, .ranks = ranks, .seed = seed};
   const Experiment experiment = scenario.experiment(ranks, seed);
   Outcome outcome;
@@ -49,7 +50,7 @@ LibraryRow judged(const Scenario& scenario, const std::vector<Release>& releases
     }
     check_release(scenario, experiment, release);
     if (const size_t changes = changes_until(release).size(); changes != changes_simulated) {
-      outcome = outcome_of(experiment, release, {.seed = seed, .runs_what_lacks = true});
+      outcome = outcomes(experiment, release, seed);
       changes_simulated = changes;
     }
     const std::string difference = expected ? difference_of(*expected, outcome) : "";
@@ -70,7 +71,8 @@ LibraryRow judged(const Scenario& scenario, const std::vector<Release>& releases
   return row;
 }
 
-std::string library_table(const std::vector<LibraryRow>& rows, const std::vector<Release>& releases) {
+std::string library_table(const std::vector<LibraryRow>& rows, const std::vector<Release>& releases,
+                          const Backend& backend) {
   size_t width = std::string_view("scenario").size();
   size_t good = 0;
   for (const LibraryRow& row : rows) {
@@ -85,9 +87,10 @@ std::string library_table(const std::vector<LibraryRow>& rows, const std::vector
     text += fmt::format("{:<{}}  {:>11}  {:>6}  {:>16}  {:>10}\n", row.path, width, row.as_expected.size(),
                         differ, row.unsaid.size(), row.lacking.size());
     for (const auto& [difference, where] : row.differing) {
-      text += fmt::format("  {}: {}\n    reproduce: zero3sim run {} --deepspeed {} --ranks {} --seed {}\n",
-                          fold(where), difference, shell_word(row.path), where.front().text(), row.ranks,
-                          row.seed);
+      text +=
+          fmt::format("  {}: {}\n    reproduce: {}zero3sim run {} --deepspeed {} --ranks {} --seed {}{}\n",
+                      fold(where), difference, backend.launcher(row.ranks), shell_word(row.path),
+                      where.front().text(), row.ranks, row.seed, backend.options());
     }
   }
   text +=

@@ -1,12 +1,14 @@
 // Many scenarios at once: one line each of whether every release does what its file expects.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "coordinator/release.h"
+#include "sim/backends/backend.h"
 #include "sim/cli/common.h"
 #include "sim/scenario/scenario.h"
 #include "sim/verdict.h"
@@ -32,9 +34,15 @@ struct LibraryRow {
   Verdict verdict = Verdict::kInconclusive;
 };
 
-// Throws BadInput where the file expects something of a release that cannot run the scenario.
-LibraryRow judged(const Scenario& scenario, const std::vector<Release>& releases, int ranks, uint64_t seed);
+// Gives the outcome of an experiment on a release, also where the release lacks something that it uses.
+using Outcomes = std::function<Outcome(const Experiment& experiment, const Release& release, uint64_t seed)>;
 
-std::string library_table(const std::vector<LibraryRow>& rows, const std::vector<Release>& releases);
+// Throws BadInput where the file expects something of a release that cannot run the scenario.
+LibraryRow judged(const Scenario& scenario, const std::vector<Release>& releases, int ranks, uint64_t seed,
+                  const Outcomes& outcomes);
+
+// Of rows judged on this backend.
+std::string library_table(const std::vector<LibraryRow>& rows, const std::vector<Release>& releases,
+                          const Backend& backend);
 
 }  // namespace zero3::sim::cli

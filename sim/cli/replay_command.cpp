@@ -1,10 +1,14 @@
 // zero3sim replay: what each release would have done with a run that was recorded, or any other run file.
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/backends/backend.h"
 #include "sim/bad_input.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/common.h"
@@ -51,8 +55,10 @@ std::vector<Group> grouped(const ReleaseSweep& sweep, const std::vector<Release>
 
 class Replay {
  public:
-  Replay(const ReplayArguments& arguments, const RecordedRun& run)
-      : arguments_(arguments), run_(run), sweep_(sweep_releases(run.experiment, run.seed)) {}
+  Replay(const ReplayArguments& arguments, const RecordedRun& run, Backend& backend)
+      : arguments_(arguments), run_(run), backend_(backend) {
+    if (backend.reports()) sweep_ = sweep_releases(run.experiment, run.seed);
+  }
 
   // What became of the recorded run itself: "" where nothing is to be said.
   std::string recorded() const {
@@ -71,11 +77,15 @@ class Replay {
     if (const auto missing = first_missing(run_.experiment, release)) {
       throw BadInput(arguments_.path, "", missing->place, missing->message(release), missing->since);
     }
+    std::optional<WatchedRun> watched = backend_.run(run_.experiment, release, run_.seed);
+    if (!watched) return Verdict::kAsExpected;
+    const size_t ranks = run_.experiment.rank_programs.size();
     RunReport report = make_report(
         run_.experiment,
         {run_.name, recorded(), release, run_.seed,
-         fmt::format("zero3sim replay {} --deepspeed {}", shell_word(arguments_.path), release.text())},
-        sweep_);
+         fmt::format("{}zero3sim replay {} --deepspeed {}{}", backend_.launcher(static_cast<int>(ranks)),
+                     shell_word(arguments_.path), release.text(), backend_.options())},
+        sweep_, std::move(*watched));
     report.expected = "to complete";
     report.verdict =
         verdict(report.failure() == nullptr ? std::nullopt : std::optional(report.failure()->kind));
@@ -90,6 +100,7 @@ class Replay {
 
   Verdict several(const std::vector<Release>& releases) const {
     if (!arguments_.trace.empty()) throw BadInput("--trace takes one release", "name one with --deepspeed");
+    if (backend_.job_ranks() > 0) throw BadInput("--backend runs one release", "name one with --deepspeed");
     const std::vector<Group> groups = grouped(sweep_, releases);
     Verdict worst = Verdict::kAsExpected;
     for (const Group& group : groups) {
@@ -155,22 +166,28 @@ class Replay {
 
   const ReplayArguments& arguments_;
   const RecordedRun& run_;
+  Backend& backend_;
   ReleaseSweep sweep_;
 };
 
-}  // namespace
-
-Verdict replay(const ReplayArguments& arguments) {
+Verdict replay_on(const ReplayArguments& arguments, Backend& backend) {
   const std::vector<Release> releases = chosen_releases(arguments.deepspeed);
   const std::vector<RecordedRun> runs = read_runs(read_text_file(arguments.path), arguments.path);
   Verdict worst = Verdict::kAsExpected;
   if (runs.size() > 1 && !arguments.trace.empty())
     throw BadInput("--trace takes one run", fmt::format("{} holds {}", arguments.path, runs.size()));
   for (const RecordedRun& run : runs) {
-    const Replay replayed(arguments, run);
+    const Replay replayed(arguments, run, backend);
     worst = worse(worst, releases.size() == 1 ? replayed.one(releases.front()) : replayed.several(releases));
   }
   return worst;
+}
+
+}  // namespace
+
+Verdict replay(const ReplayArguments& arguments) {
+  const std::unique_ptr<Backend> backend = open_backend(arguments.backend);
+  return backend->together([&] { return replay_on(arguments, *backend); });
 }
 
 }  // namespace zero3::sim::cli

@@ -1,8 +1,11 @@
 // zero3sim try: "what if", in the short form.
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "sim/backends/backend.h"
 #include "sim/bad_input.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/common.h"
@@ -17,9 +20,10 @@
 namespace zero3::sim::cli {
 namespace {
 
-std::string reproduce_line(const TryArguments& arguments, const Release& release) {
-  return fmt::format("zero3sim try {} --deepspeed {}{} --ranks {} --seed {}", shell_word(arguments.program),
-                     release.text(), short_form_words(arguments), arguments.options.ranks, arguments.seed);
+std::string reproduce_line(const TryArguments& arguments, const Release& release, const Backend& backend) {
+  return fmt::format("{}zero3sim try {} --deepspeed {}{} --ranks {} --seed {}{}",
+                     backend.launcher(arguments.options.ranks), shell_word(arguments.program), release.text(),
+                     short_form_words(arguments), arguments.options.ranks, arguments.seed, backend.options());
 }
 
 // The lines of tests/golden/observed, as the program runs.
@@ -60,6 +64,41 @@ Verdict print_events(const TryArguments& arguments, const Experiment& experiment
   return verdict_of(result);
 }
 
+Verdict try_on(const TryArguments& arguments, Backend& backend) {
+  const Experiment experiment = experiment_of(arguments);
+  const std::vector<Release> releases = chosen_releases(arguments.deepspeed);
+  if (arguments.events && (!arguments.trace.empty() || arguments.format == Format::kJson)) {
+    throw BadInput("--events prints its own lines", "leave out --trace and --format, or --events");
+  }
+  const bool sweeps = !arguments.events && backend.reports();
+  const ReleaseSweep sweep = sweeps ? sweep_releases(experiment, arguments.seed) : ReleaseSweep{};
+  std::vector<RunReport> reports;
+  for (const Release& release : releases) {
+    if (const auto missing = first_missing(experiment, release)) {
+      const std::string source = missing->place.line > 0 ? "program" : "zero3sim try";
+      throw BadInput(source, arguments.program, missing->place, missing->message(release), missing->since);
+    }
+    if (arguments.events) continue;
+    std::optional<WatchedRun> watched = backend.run(experiment, release, arguments.seed);
+    if (!watched) continue;
+    reports.push_back(make_report(
+        experiment,
+        {arguments.program, "", release, arguments.seed, reproduce_line(arguments, release, backend)}, sweep,
+        std::move(*watched)));
+    reports.back().expected = "to complete";
+    reports.back().verdict = verdict_of(reports.back().result);
+  }
+  if (arguments.events)
+    return print_events(arguments, experiment, chosen_release(arguments.deepspeed, "--deepspeed"));
+  if (!backend.reports()) return Verdict::kAsExpected;
+  if (!arguments.trace.empty()) {
+    if (reports.size() != 1) throw BadInput("--trace takes one release", "name one with --deepspeed");
+    write_trace(reports.front(), arguments.trace);
+  }
+  print(formatted(reports, arguments.format));
+  return overall(reports);
+}
+
 }  // namespace
 
 Experiment experiment_of(const TryArguments& arguments) {
@@ -73,33 +112,13 @@ Experiment experiment_of(const TryArguments& arguments) {
 }
 
 Verdict try_program(const TryArguments& arguments) {
-  const Experiment experiment = experiment_of(arguments);
-  const std::vector<Release> releases = chosen_releases(arguments.deepspeed);
-  if (arguments.events && (!arguments.trace.empty() || arguments.format == Format::kJson)) {
-    throw BadInput("--events prints its own lines", "leave out --trace and --format, or --events");
+  const std::unique_ptr<Backend> backend = open_backend(arguments.backend);
+  TryArguments own = arguments;
+  if (backend->job_ranks() > 0) {
+    if (arguments.events) throw BadInput("--events runs in this process", "leave out --backend, or --events");
+    if (!arguments.ranks_given) own.options.ranks = backend->job_ranks();
   }
-  const ReleaseSweep sweep = arguments.events ? ReleaseSweep{} : sweep_releases(experiment, arguments.seed);
-  std::vector<RunReport> reports;
-  for (const Release& release : releases) {
-    if (const auto missing = first_missing(experiment, release)) {
-      const std::string source = missing->place.line > 0 ? "program" : "zero3sim try";
-      throw BadInput(source, arguments.program, missing->place, missing->message(release), missing->since);
-    }
-    if (arguments.events) continue;
-    reports.push_back(make_report(
-        experiment, {arguments.program, "", release, arguments.seed, reproduce_line(arguments, release)},
-        sweep));
-    reports.back().expected = "to complete";
-    reports.back().verdict = verdict_of(reports.back().result);
-  }
-  if (arguments.events)
-    return print_events(arguments, experiment, chosen_release(arguments.deepspeed, "--deepspeed"));
-  if (!arguments.trace.empty()) {
-    if (reports.size() != 1) throw BadInput("--trace takes one release", "name one with --deepspeed");
-    write_trace(reports.front(), arguments.trace);
-  }
-  print(formatted(reports, arguments.format));
-  return overall(reports);
+  return backend->together([&] { return try_on(own, *backend); });
 }
 
 }  // namespace zero3::sim::cli

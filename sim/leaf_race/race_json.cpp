@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kRaceVersion = 1;
 
 ordered_json steps_json(const RacingLeaf& leaf, const RaceStory& story) {
   ordered_json steps = ordered_json::array();
@@ -58,7 +58,7 @@ ordered_json report_json(const RaceReport& report) {
   for (const RaceOutcome& outcome : report.interleavings.outcomes)
     outcomes.push_back(outcome_json(report, outcome));
   ordered_json item = {
-      {"version", kVersion},
+      {"version", kRaceVersion},
       {"name", report.name},
       {"deepspeed", fold(report.releases)},
       {"ranks", leaf.ranks},

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kMatrixVersion = 1;
 
 ordered_json cell_json(const MatrixRow& row, const MatrixCell& cell) {
   ordered_json out = {{"word", cell_word(cell.outcome)}};
@@ -40,7 +40,7 @@ std::string junit_case(const MatrixRow& row, const MatrixCell& cell, const std::
 }  // namespace
 
 std::string json_report(const Matrix& matrix) {
-  ordered_json out = {{"zero3sim", kVersion}, {"verdict", name(matrix.verdict())}};
+  ordered_json out = {{"zero3sim", kMatrixVersion}, {"verdict", name(matrix.verdict())}};
   out["columns"] = ordered_json::array();
   for (const std::vector<Release>& releases : matrix.columns) {
     ordered_json members = ordered_json::array();

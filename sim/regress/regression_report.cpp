@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kRegressionVersion = 1;
 
 std::string counted(size_t count, const char* one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
@@ -84,7 +84,7 @@ std::string text_report(const RegressionReport& report) {
 
 std::string json_report(const RegressionReport& report) {
   ordered_json out = {
-      {"zero3sim", kVersion},
+      {"zero3sim", kRegressionVersion},
       {"baseline", report.baseline},
       {"verdict", name(report.verdict())},
       {"releases", releases_json(report.releases)},

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kReportVersion = 1;
 
 ordered_json failure_json(const RunReport& report, const RankResult& rank) {
   const RankFailure& failure = *rank.failure;
@@ -48,7 +48,7 @@ ordered_json texts(const std::vector<Release>& releases) {
 
 ordered_json to_json(const RunReport& report) {
   ordered_json out = {
-      {"zero3sim", kVersion},  {"scenario", report.scenario}, {"deepspeed", report.release.text()},
+      {"zero3sim", kReportVersion},  {"scenario", report.scenario}, {"deepspeed", report.release.text()},
       {"ranks", report.ranks}, {"seed", report.seed},         {"verdict", name(report.verdict)}};
   if (!report.expected.empty()) out["expected"] = report.expected;
   if (!report.difference.empty()) out["difference"] = report.difference;

@@ -23,6 +23,8 @@ struct RecordedEvent {
   int64_t limit;
   bool forward;
   std::string text;
+
+  bool operator==(const RecordedEvent&) const = default;
 };
 
 struct Recording {

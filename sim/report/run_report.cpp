@@ -1,8 +1,7 @@
 #include "sim/report/run_report.h"
 
 #include <algorithm>
-#include <list>
-#include <memory>
+#include <utility>
 
 namespace zero3::sim {
 namespace {
@@ -23,26 +22,6 @@ AlikeReleases compare_releases(const ReleaseSweep& sweep, const RankFailure* own
   }
   return alike;
 }
-
-// Tells two watchers of the same run.
-class Both final : public RankWatcher {
- public:
-  Both(std::unique_ptr<RankWatcher> first, RankWatcher& second) : first_(std::move(first)), second_(second) {}
-
-  void on_event(const Event& event) override {
-    first_->on_event(event);
-    second_.on_event(event);
-  }
-  void after_statement(const Statement& statement, const Failure* failure,
-                       const RankRunner& runner) override {
-    first_->after_statement(statement, failure, runner);
-    second_.after_statement(statement, failure, runner);
-  }
-
- private:
-  std::unique_ptr<RankWatcher> first_;
-  RankWatcher& second_;
-};
 
 }  // namespace
 
@@ -72,7 +51,8 @@ std::vector<std::vector<std::string>> statement_texts(const std::vector<Program>
   return texts;
 }
 
-RunReport make_report(const Experiment& experiment, const RunRequest& request, const ReleaseSweep& sweep) {
+RunReport make_report(const Experiment& experiment, const RunRequest& request, const ReleaseSweep& sweep,
+                      WatchedRun run) {
   RunReport report;
   report.scenario = request.scenario;
   report.title = request.title;
@@ -80,27 +60,17 @@ RunReport make_report(const Experiment& experiment, const RunRequest& request, c
   report.ranks = static_cast<int>(experiment.rank_programs.size());
   report.seed = request.seed;
   report.reproduce = request.reproduce;
-  const Behaviour behaviour = behaviour_of(request.release);
-  const bool gathers_singly = behaviour.coordinator == Coordinator::kPrefetch;
-  std::list<Recording> recordings;
-  std::list<Audit> audits;
-  report.result =
-      simulate(experiment, {request.release, request.seed, [&](int rank) {
-                              recordings.push_back({.rank = rank, .gathers_singly = gathers_singly});
-                              audits.emplace_back(experiment.settings, behaviour);
-                              return std::make_unique<Both>(
-                                  std::make_unique<Recorder>(recordings.back(), behaviour), audits.back());
-                            }});
-  report.recordings.assign(recordings.begin(), recordings.end());
-  auto audit = audits.begin();
-  for (const Recording& recording : recordings) {
-    report.audits.push_back({recording.rank, audit->usage(), audit->faults()});
-    ++audit;
-  }
+  report.result = std::move(run.result);
+  report.recordings = std::move(run.recordings);
+  report.audits = std::move(run.audits);
   report.statements = statement_texts(experiment.rank_programs);
   report.parting = find_parting(experiment);
   report.releases = compare_releases(sweep, report.failure());
   return report;
+}
+
+RunReport make_report(const Experiment& experiment, const RunRequest& request, const ReleaseSweep& sweep) {
+  return make_report(experiment, request, sweep, simulate_watched(experiment, request.release, request.seed));
 }
 
 }  // namespace zero3::sim

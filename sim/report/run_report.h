@@ -14,6 +14,7 @@
 #include "sim/report/recording.h"
 #include "sim/simulate.h"
 #include "sim/verdict.h"
+#include "sim/watched_run.h"
 
 namespace zero3::sim {
 
@@ -66,8 +67,11 @@ struct RunRequest {
 // The texts of each rank's statements.
 std::vector<std::vector<std::string>> statement_texts(const std::vector<Program>& programs);
 
-// Runs the experiment on its release; `sweep` is of the same experiment and seed. Verdict and expectation are the
-// caller's to set.
+// Of a run of the experiment on the release; `sweep` is of the same experiment and seed. Verdict and expectation are
+// the caller's to set.
+RunReport make_report(const Experiment& experiment, const RunRequest& request, const ReleaseSweep& sweep,
+                      WatchedRun run);
+// The same of a run on virtual ranks.
 RunReport make_report(const Experiment& experiment, const RunRequest& request, const ReleaseSweep& sweep);
 
 std::string text_report(const RunReport& report);

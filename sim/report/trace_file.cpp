@@ -1,7 +1,12 @@
 #include "sim/report/trace_file.h"
 
+#include <filesystem>
+#include <map>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/bad_input.h"
 #include "sim/report/words.h"
 #include "sim/whole_file.h"
 
@@ -10,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kTraceVersion = 1;
 
 std::string line(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
@@ -76,7 +81,7 @@ void add_recording(std::string& out, const RunReport& report, const Recording& r
 
 std::string trace_text(const RunReport& report) {
   std::string out = line({{"format", "zero3sim-trace"},
-                          {"version", kVersion},
+                          {"version", kTraceVersion},
                           {"scenario", report.scenario},
                           {"deepspeed", report.release.text()},
                           {"ranks", report.ranks},
@@ -88,6 +93,20 @@ std::string trace_text(const RunReport& report) {
 
 void write_trace(const RunReport& report, const std::string& path) {
   write_whole_file(path, trace_text(report), "trace");
+}
+
+void write_traces(const std::vector<RunReport>& reports, const std::string& path) {
+  const std::filesystem::path folder = path;
+  if (!std::filesystem::is_directory(folder)) return write_trace(reports.front(), path);
+  std::map<std::string, const RunReport*> by_name;
+  for (const RunReport& report : reports) {
+    const std::string name =
+        fmt::format("{}-{}-{}.jsonl", report.scenario, report.release.text(), report.ranks);
+    if (!by_name.try_emplace(name, &report).second)
+      throw BadInput(
+          fmt::format("two scenarios are named {}: their traces would have one name", report.scenario));
+  }
+  for (const auto& [name, report] : by_name) write_trace(*report, (folder / name).string());
 }
 
 }  // namespace zero3::sim

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kUpgradeVersion = 1;
 
 std::string_view change_word(const ProgramUpgrade& program, bool strict) {
   if (program.worse(strict)) return "worse";
@@ -128,7 +128,7 @@ std::string text_report(const Upgrade& upgrade) {
 }
 
 std::string json_report(const Upgrade& upgrade) {
-  ordered_json out = {{"zero3sim", kVersion},
+  ordered_json out = {{"zero3sim", kUpgradeVersion},
                       {"from", upgrade.from.text()},
                       {"to", upgrade.to.text()},
                       {"strict", upgrade.strict},

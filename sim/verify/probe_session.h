@@ -5,9 +5,9 @@
 // starts another one.
 #pragma once
 
-#include <stdexcept>
 #include <string>
 
+#include "sim/backend_unavailable.h"
 #include "sim/verify/child_process.h"
 #include "sim/verify/trace.h"
 
@@ -29,9 +29,9 @@ struct ProbeInfo {
 
 // No real DeepSpeed to be had: no such interpreter, no zero3probe, no DeepSpeed, one that does not import or is
 // unknown, a probe that does not start. The text says which and what to do.
-class ProbeUnavailable : public std::runtime_error {
+class ProbeUnavailable : public BackendUnavailable {
  public:
-  using std::runtime_error::runtime_error;
+  using BackendUnavailable::BackendUnavailable;
 };
 
 struct ProbeAnswer {

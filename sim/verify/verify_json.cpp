@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kVerifyVersion = 1;
 constexpr size_t kJunitWidth = 120;
 
 std::string_view outcome_name(const VerifiedRun& run) {
@@ -87,7 +87,7 @@ std::string junit_case(const VerifiedRun& run, const VerifyReport& report) {
 }  // namespace
 
 std::string json_report(const VerifyReport& report) {
-  ordered_json out = {{"zero3sim", kVersion},
+  ordered_json out = {{"zero3sim", kVerifyVersion},
                       {"deepspeed", report.installed.deepspeed},
                       {"torch", report.installed.torch},
                       {"python", report.installed.python},

@@ -9,7 +9,8 @@ namespace zero3::cli_test {
 namespace {
 
 bool runs_zero3sim(std::string_view command) {
-  return command.starts_with("zero3sim ") || command.starts_with("build/bin/zero3sim ");
+  return command.starts_with("zero3sim ") || command.starts_with("build/bin/zero3sim ") ||
+         command.starts_with("mpirun ");
 }
 
 std::string trimmed(const std::string& line) { return line.substr(0, line.find_last_not_of(" \t\r") + 1); }

@@ -10,16 +10,22 @@
 
 namespace zero3::cli_test {
 
-Outcome shell(const std::string& command) {
+Outcome shell(const std::string& command, int timeout_s) {
   const Folder folder;
   const std::string script = folder.write("command", command + "\n");
   const std::string folder_of_program = std::filesystem::path(ZERO3SIM_EXECUTABLE).parent_path().string();
-  const std::string line = "PATH=" + shell_quoted(folder_of_program) + ":$PATH timeout 60 sh " +
-                           shell_quoted(script) + " > " + shell_quoted(folder.path("out")) + " 2> " +
-                           shell_quoted(folder.path("errors")) + " < /dev/null";
+  const std::string line = "PATH=" + shell_quoted(folder_of_program) + ":$PATH timeout " +
+                           std::to_string(timeout_s) + " sh " + shell_quoted(script) + " > " +
+                           shell_quoted(folder.path("out")) + " 2> " + shell_quoted(folder.path("errors")) +
+                           " < /dev/null";
   const int status = std::system(line.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(folder.path("out")),
           read_file(folder.path("errors"))};
+}
+
+bool has_mpi() {
+  static const bool has = shell("zero3sim try t:A --backend mpi --ranks 1").exit_code != 5;
+  return has;
 }
 
 Folder::Folder() {

@@ -9,12 +9,18 @@
 namespace zero3::cli_test {
 
 struct Outcome {
-  int exit_code = -1;  // 124: it did not end within a minute
+  int exit_code = -1;  // 124: it did not end in time
   std::string out;
   std::string errors;
 };
 
-Outcome shell(const std::string& command);
+Outcome shell(const std::string& command, int timeout_s = 60);
+
+// Whether this build has the MPI backend.
+bool has_mpi();
+// Open MPI wants to be asked where root starts it, or more ranks than there are processors.
+inline constexpr const char* kMpiEnvironment =
+    "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1\n";
 
 // A folder of its own, gone at the end of the test.
 class Folder {

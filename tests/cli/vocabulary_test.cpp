@@ -128,7 +128,10 @@ void expect_options_in(const std::string& command, const std::string& documents,
 
 TEST(Vocabulary, OfOptions) {
   const std::string short_form = read_file("docs/short-form.md");
-  expect_options_in("try", short_form, 10);
+  const std::string backends = read_file("docs/cluster.md");
+  expect_options_in("try", short_form + backends, 15);
+  expect_options_in("run", short_form + backends, 7);
+  expect_options_in("replay", short_form + backends, 5);
   expect_options_in("fixes", read_file("docs/fixes.md"), 5);
   expect_options_in("ids", read_file("docs/ids.md"), 5);
   expect_options_in("verify", read_file("docs/verify.md"), 15);

@@ -16,6 +16,10 @@ namespace {
 
 std::vector<Release> all_releases() { return {known_releases().begin(), known_releases().end()}; }
 
+Outcome on_models(const Experiment& experiment, const Release& release, uint64_t seed) {
+  return outcome_of(experiment, release, {.seed = seed, .runs_what_lacks = true});
+}
+
 class ScenarioLibrary : public testing::TestWithParam<std::string> {};
 
 TEST_P(ScenarioLibrary, EndsAsItSays) {
@@ -23,7 +27,7 @@ TEST_P(ScenarioLibrary, EndsAsItSays) {
   EXPECT_EQ(scenario.name, std::filesystem::path(GetParam()).stem().string());
   EXPECT_FALSE(scenario.source.empty());
   EXPECT_FALSE(scenario.description.empty());
-  const cli::LibraryRow row = cli::judged(scenario, all_releases(), scenario.ranks, scenario.seed);
+  const cli::LibraryRow row = cli::judged(scenario, all_releases(), scenario.ranks, scenario.seed, on_models);
   EXPECT_FALSE(row.as_expected.empty());
   for (const auto& [difference, releases] : row.differing)
     ADD_FAILURE() << fold(releases) << ": " << difference;
@@ -32,7 +36,7 @@ TEST_P(ScenarioLibrary, EndsAsItSays) {
 // A scenario that is wrong on purpose: else nothing shows that the above can fail.
 TEST(ScenarioCanary, IsToldToDiffer) {
   const Scenario scenario = load_scenario("scenarios/canary/wrong-on-purpose.yaml");
-  const cli::LibraryRow row = cli::judged(scenario, all_releases(), scenario.ranks, scenario.seed);
+  const cli::LibraryRow row = cli::judged(scenario, all_releases(), scenario.ranks, scenario.seed, on_models);
   ASSERT_EQ(row.differing.size(), 1U);
   EXPECT_EQ(row.differing[0].first, "expected completes, got inflight-at-reset");
   EXPECT_EQ(fold(row.differing[0].second), "0.5.11-dev - 0.15.2");

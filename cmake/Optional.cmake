@@ -1,0 +1,48 @@
+# What zero3sim can do only where a library is installed: each is looked for, and said in one table at the end.
+option(ZERO3_MPI "Build the MPI backend where Open MPI is installed" ON)
+
+# What is off without it goes with it.
+set(zero3_optional_rows "")
+macro(zero3_optional name found version without)
+  list(APPEND zero3_optional_rows "${name}|${found}|${version}|${without}")
+endmacro()
+
+if(ZERO3_MPI)
+  find_package(MPI QUIET COMPONENTS CXX)
+endif()
+if(MPI_CXX_FOUND)
+  list(FILTER sim_sources EXCLUDE REGEX "/sim/backends/mpi_absent[.]cpp$")
+else()
+  list(FILTER sim_sources EXCLUDE REGEX "/sim/backends/mpi/")
+endif()
+zero3_optional("MPI" "${MPI_CXX_FOUND}" "${MPI_CXX_VERSION}" "--backend mpi")
+
+# Adds what was found to the library that uses it.
+function(zero3_link_optional target)
+  if(MPI_CXX_FOUND)
+    target_link_libraries(${target} PUBLIC MPI::MPI_CXX)
+    # The C++ bindings are long gone from the standard; their header does not compile without warnings.
+    target_compile_definitions(${target} PUBLIC OMPI_SKIP_MPICXX)
+  endif()
+endfunction()
+
+function(zero3_say_optional)
+  message(STATUS "optional      found  version     off without it")
+  foreach(row IN LISTS zero3_optional_rows)
+    string(REPLACE "|" ";" row "${row}")
+    list(GET row 0 name)
+    list(GET row 1 found)
+    list(GET row 2 version)
+    list(GET row 3 without)
+    if(found)
+      set(found "yes")
+    else()
+      set(found "no")
+      set(version "-")
+    endif()
+    string(SUBSTRING "${name}              " 0 14 name)
+    string(SUBSTRING "${found}       " 0 7 found)
+    string(SUBSTRING "${version}            " 0 12 version)
+    message(STATUS "${name}${found}${version}${without}")
+  endforeach()
+endfunction()

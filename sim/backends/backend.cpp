@@ -1,0 +1,51 @@
+#include "sim/backends/backend.h"
+
+#include <regex>
+
+#include <fmt/format.h>
+
+#include "sim/bad_input.h"
+
+namespace zero3::sim {
+namespace {
+
+class SimBackend final : public Backend {
+ public:
+  int job_ranks() const override { return 0; }
+  std::string launcher(int) const override { return ""; }
+  std::string options() const override { return ""; }
+  Verdict together(const std::function<Verdict()>& command) override { return command(); }
+  bool reports() const override { return true; }
+  std::optional<WatchedRun> run(const Experiment& experiment, const Release& release,
+                                uint64_t seed) override {
+    return simulate_watched(experiment, release, seed);
+  }
+  Outcome outcome(const Experiment& experiment, const Release& release, uint64_t seed) override {
+    return outcome_of(experiment, release, {.seed = seed, .runs_what_lacks = true});
+  }
+};
+
+}  // namespace
+
+Outcome Backend::outcome(const Experiment& experiment, const Release& release, uint64_t seed) {
+  const std::optional<WatchedRun> run = this->run(experiment, release, seed);
+  return run ? outcome_in(experiment, *run) : Outcome{};
+}
+
+KillFault parse_fault(const std::string& text) {
+  static const std::regex kForm(R"(kill:rank=(\d{1,4}),collective=(\d{1,9}))");
+  std::smatch found;
+  if (!std::regex_match(text, found, kForm)) {
+    throw BadInput("--fault", text, Place{1, 1}, "no fault of this form",
+                   "kill:rank=2,collective=7 kills rank 2 instead of its collective 7, the first being 0");
+  }
+  return {std::stoi(found[1]), static_cast<size_t>(std::stoul(found[2]))};
+}
+
+std::unique_ptr<Backend> open_backend(const BackendOptions& options) {
+  if (options.name == "mpi") return open_mpi_backend(options);
+  if (!options.fault.empty()) throw BadInput("--fault needs processes of its own to kill", "--backend mpi");
+  return std::make_unique<SimBackend>();
+}
+
+}  // namespace zero3::sim

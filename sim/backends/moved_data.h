@@ -1,0 +1,33 @@
+// The data that collectives of real processes move, and what becomes of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "sim/backends/collective.h"
+
+namespace zero3::sim {
+
+// What each rank's part of an all-gather begins with, in bytes: the backend's.
+constexpr size_t kHeaderBytes = 32;
+
+// Where a collective takes its data from and puts it. Empty `send`: it works in `receive`, of which the rank's own part
+// is filled in, but for its header.
+struct Buffers {
+  std::span<std::byte> send = {};
+  std::span<std::byte> receive = {};
+};
+
+class MovedData {
+ public:
+  virtual ~MovedData() = default;
+
+  // The rank's contribution to a collective that moves data: all-gather, broadcast, reduce-scatter, all-reduce, the
+  // last two of unsigned integers of 4 bytes. Valid until end() of the same collective.
+  virtual Buffers begin(const Collective& collective) = 0;
+  // The data has arrived. `index`: in the rank's own sequence.
+  virtual void end(const Collective& collective, size_t index) = 0;
+};
+
+}  // namespace zero3::sim

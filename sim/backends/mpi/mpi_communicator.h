@@ -1,0 +1,93 @@
+// A rank's collectives over MPI: all-gathers are launched and waited for where DeepSpeed launches and waits, each
+// process group is a communicator of its own.
+//
+// MPI says nothing of ranks that issue different collectives in one place. So each collective has a header, exchanged
+// beside its data, of an all-gather with it: where headers differ the rank waits until its time is up, as NCCL would.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <mpi.h>
+
+#include "sim/backends/backend.h"
+#include "sim/backends/moved_data.h"
+#include "sim/backends/mpi/mpi_job.h"
+#include "sim/backends/rank_communicator.h"
+
+namespace zero3::sim {
+
+// The communicators of one run: for data and for headers, by process group.
+class MpiGroups {
+ public:
+  explicit MpiGroups(const MpiJob& job);
+  ~MpiGroups();
+  MpiGroups(const MpiGroups&) = delete;
+  MpiGroups& operator=(const MpiGroups&) = delete;
+
+  MPI_Comm data(ProcessGroup group) const { return data_.at(static_cast<size_t>(group)); }
+  MPI_Comm headers(ProcessGroup group) const { return headers_.at(static_cast<size_t>(group)); }
+
+ private:
+  std::array<MPI_Comm, kProcessGroups> data_ = {};
+  std::array<MPI_Comm, kProcessGroups> headers_ = {};
+};
+
+class MpiCommunicator final : public RankCommunicator {
+ public:
+  MpiCommunicator(const MpiJob& job, const MpiGroups& groups, const Behaviour& behaviour, MovedData& data,
+                  std::optional<KillFault> fault)
+      : RankCommunicator(job.rank(), job.size(), behaviour),
+        job_(job),
+        groups_(groups),
+        data_(data),
+        fault_(fault) {}
+
+  // Whether a collective has not completed. MPI may still write into its buffers, here and in the data: neither may be
+  // destroyed.
+  bool has_open_collectives();
+
+ private:
+  struct Header {
+    int64_t kind;
+    int64_t numel;
+    int64_t source_rank;
+    int64_t number;
+
+    bool operator==(const Header&) const = default;
+  };
+  static_assert(sizeof(Header) == kHeaderBytes);
+  struct Posted {
+    Header own = {};
+    std::vector<Header> all = {};     // empty: they come with the data
+    std::span<std::byte> parts = {};  // of an all-gather, one a rank
+    size_t part_bytes = 0;
+    std::vector<int64_t> ints = {};
+    std::array<MPI_Request, 2> requests = {MPI_REQUEST_NULL,
+                                           MPI_REQUEST_NULL};  // of the headers, of the data
+  };
+
+  Raised start() override;
+  Raised finish() override;
+  void receive(std::vector<int64_t>& ints) override;
+  void die_if_asked() const;
+  void post_all_gather(const Collective& collective, Posted& posted);
+  void post_headers(const Collective& collective, Posted& posted);
+  void post_data(const Collective& collective, Posted& posted);
+  static bool complete(MPI_Request& request);
+  // Whether all ranks issued the same: null as long as it is not known.
+  static std::optional<bool> alike(Posted& posted);
+
+  const MpiJob& job_;
+  const MpiGroups& groups_;
+  MovedData& data_;
+  std::optional<KillFault> fault_;
+  std::vector<std::unique_ptr<Posted>> posted_;  // by index in the sequence; null: complete
+};
+
+}  // namespace zero3::sim
