@@ -127,8 +127,6 @@ Raised Engine::optimizer_step(bool overflow) {
     if (Raised raised = offload_.partition_all_parameters())
       return through(std::move(raised), "_partition_all_parameters");
   }
-  if (behaviour.coordinator == Coordinator::kPrefetch)
-    gradient_buffer_.clear();  // zero_grad, of the last step
   gradient_buffer_.settle(overflow);
   const bool looks_for_overflow = !behaviour.overflow_checked_in_fp16_only || runtime_.settings.fp16;
   if (looks_for_overflow && behaviour.overflow_read_from_buffer) {
@@ -148,7 +146,8 @@ Raised Engine::optimizer_step(bool overflow) {
     return through(through(list_index_out_of_range(), "_prepare_fp32_grad_for_sub_group"),
                    "_prepare_sub_group");
   }
-  gradient_buffer_.update_weights();
+  // v1 takes zeros for what did not arrive in the cycle, whatever the buffer holds of it.
+  if (behaviour.coordinator != Coordinator::kPrefetch) gradient_buffer_.update_weights();
   ++optimizer_steps_;
   return through(gather_persistent(), "_post_step");
 }

@@ -14,8 +14,6 @@ class GradientBuffer {
   // The gradients that one backward has reduced. Those of the first since the step overwrite what the buffer holds
   // of their params, those of later ones are added to it.
   void arrive(const std::vector<Param*>& gradients);
-  // What it held before this cycle is gone.
-  void clear() { overflowed_.clear(); }
   // The step at the end of the accumulation cycle; `overflow`: what arrived in the cycle had overflowed.
   void settle(bool overflow);
   // The optimizer updates the weights with what the buffer holds. Those it spoils make gradients that overflow.

@@ -15,19 +15,19 @@ namespace zero3::sim {
 // A Failure with its params copied out: it outlives the run.
 struct RankFailure {
   struct NamedParam {
-    int ds_id;
-    std::string name;
-    ZeroParamStatus status;
-    int64_t ds_numel;
+    int ds_id = -1;
+    std::string name = {};
+    ZeroParamStatus status = ZeroParamStatus::kNotAvailable;
+    int64_t ds_numel = 0;
 
     bool operator==(const NamedParam&) const = default;
   };
-  FailureKind kind;
-  std::string exception;
-  std::string text;
-  std::vector<std::string> path;
-  std::vector<NamedParam> params;
-  size_t statement;  // index in the rank's program
+  FailureKind kind = FailureKind::kInternal;
+  std::string exception = {};
+  std::string text = {};
+  std::vector<std::string> path = {};
+  std::vector<NamedParam> params = {};
+  size_t statement = 0;  // index in the rank's program
 };
 
 struct RankResult {

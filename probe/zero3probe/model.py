@@ -135,7 +135,7 @@ class ProbeModule(torch.nn.Module):
     def _fail_as_linear(self, value: torch.Tensor) -> None:
         """Of a weight of one element; a Linear of another width than the stream's does not compute as one otherwise."""
         weight = getattr(self, "weight", None)
-        if self.probe_in_features and weight is not None and weight.dim() == 1:
+        if self.probe_in_features and weight is not None and weight.dim() == 1 and weight.numel() == 1:
             rows = torch.ones(value.shape[0], self.probe_in_features, device=value.device)
             torch.nn.functional.linear(rows, weight, getattr(self, "bias", None))
 

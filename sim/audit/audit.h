@@ -31,11 +31,11 @@ std::string_view name(Consequence consequence);  // "wrong result"
 std::vector<std::string> silent_fault_names();
 
 struct SilentFault {
-  SilentFaultKind kind;
-  Consequence consequence;
-  size_t statement;                 // where it shows first, in the rank's program
-  size_t statements = 0;            // in how many it shows
-  std::vector<std::string> params;  // qualified names, in the order found
+  SilentFaultKind kind = SilentFaultKind::kStaleWeights;
+  Consequence consequence = Consequence::kHarmless;
+  size_t statement = 0;                  // where it shows first, in the rank's program
+  size_t statements = 0;                 // in how many it shows
+  std::vector<std::string> params = {};  // qualified names, in the order found
   // What it costs, where it does.
   double all_gathers_per_step = 0;          // launched beside those that a run without the fault launches
   double numel_per_step = 0;                // elements gathered by them

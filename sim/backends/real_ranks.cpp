@@ -1,7 +1,7 @@
 #include "sim/backends/real_ranks.h"
 
 #include <algorithm>
-#include <ranges>
+#include <iterator>
 #include <stdexcept>
 #include <tuple>
 
@@ -14,11 +14,17 @@
 namespace zero3::sim {
 namespace {
 
-// But for what rank 0 alone prints.
+// What rank 0 alone prints is left out.
+std::vector<RecordedEvent> events_of_any_rank(const Recording& recording) {
+  std::vector<RecordedEvent> events;
+  std::ranges::copy_if(recording.events, std::back_inserter(events),
+                       [](const RecordedEvent& event) { return event.kind != EventKind::kPrint; });
+  return events;
+}
+
 bool same_events(const Recording& a, const Recording& b) {
-  const auto is_seen = [](const RecordedEvent& event) { return event.kind != EventKind::kPrint; };
   return a.statements == b.statements && a.statuses == b.statuses &&
-         std::ranges::equal(a.events | std::views::filter(is_seen), b.events | std::views::filter(is_seen));
+         events_of_any_rank(a) == events_of_any_rank(b);
 }
 
 void check_alike(const RankReport& first, const RankReport& other) {

@@ -12,17 +12,17 @@
 namespace zero3::sim {
 
 struct RecordedEvent {
-  EventKind kind;
-  Reason reason;
-  size_t statement;    // index in the rank's program
-  int module_id;       // ds_id; -1: no module
-  std::string module;  // its qualified name
-  std::vector<int> ds_ids;
-  int64_t step;
-  int64_t value;
-  int64_t limit;
-  bool forward;
-  std::string text;
+  EventKind kind = EventKind::kFetch;
+  Reason reason = Reason::kNone;
+  size_t statement = 0;     // index in the rank's program
+  int module_id = -1;       // ds_id; -1: no module
+  std::string module = {};  // its qualified name
+  std::vector<int> ds_ids = {};
+  int64_t step = -1;
+  int64_t value = 0;
+  int64_t limit = 0;
+  bool forward = true;
+  std::string text = {};
 
   bool operator==(const RecordedEvent&) const = default;
 };

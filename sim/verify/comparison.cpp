@@ -96,10 +96,12 @@ bool same(const Item& model, const Item& real) {
 
 constexpr std::string_view kAborted = "SIGABRT";
 
-// An exception of the communication library itself: where one backend waits for ever, another refuses.
+// An exception of the communication library itself: where one backend waits for ever, another refuses. v0.6.0 tells the
+// tensors' devices instead of what an all-gather raised.
 bool is_of_backend(const std::string& error) {
-  constexpr std::string_view kWords[] = {"gloo", "NCCL", "ProcessGroup", "Connection closed by peer",
-                                         "op.preamble"};
+  constexpr std::string_view kWords[] = {"gloo",         "NCCL",
+                                         "ProcessGroup", "Connection closed by peer",
+                                         "op.preamble",  "RuntimeError: output_tensor: "};
   return std::ranges::any_of(kWords,
                              [&](std::string_view word) { return error.find(word) != std::string::npos; });
 }
@@ -109,14 +111,22 @@ bool sizes_differ(const RunTrace& model) {
                              [](const RankTrace& rank) { return rank.stop && rank.stop->sizes_differ; });
 }
 
-// Where the model waits for ever at a handle, a real run may wait in the launch: old releases run on a CPU with one
-// that does not come back before it is complete.
-bool waits_at_the_launch(const std::vector<Item>& modelled, const std::vector<Item>& seen, size_t from) {
-  if (from == 0 || from >= seen.size() || seen[from].kind != Item::Kind::kStop) return false;
-  if (seen[from].stop != TraceStop::Kind::kTimeout || seen[from - 1].event.event != "all-gather")
-    return false;
+// Where the model waits for ever at a handle, a real run may end in the launch: old releases run on a CPU with one that
+// does not come back before it is complete.
+bool ends_at_the_launch(const std::vector<Item>& modelled, const std::vector<Item>& seen, size_t from) {
+  if (from == 0 || from >= seen.size() || seen[from - 1].event.event != "all-gather") return false;
   const Item& end = modelled.back();
   return end.kind == Item::Kind::kStop && end.statement == seen[from].statement;
+}
+
+bool waits_at_the_launch(const std::vector<Item>& modelled, const std::vector<Item>& seen, size_t from) {
+  return ends_at_the_launch(modelled, seen, from) && seen[from].kind == Item::Kind::kStop &&
+         seen[from].stop == TraceStop::Kind::kTimeout;
+}
+
+bool refused_at_the_launch(const std::vector<Item>& modelled, const std::vector<Item>& seen, size_t from) {
+  return ends_at_the_launch(modelled, seen, from) && seen[from].kind == Item::Kind::kFailure &&
+         is_of_backend(seen[from].text);
 }
 
 // gloo's own thread kills a rank, which may not have told of its last launches and waits.
@@ -164,15 +174,15 @@ std::vector<TraceLine> lines_of(const std::vector<Item>& items) {
 // What a gradient's record_stream raises with the stream of a CPU accelerator; a GPU's does it.
 constexpr std::string_view kCpuAcceleratorsFault = "unknown parameter type";
 
-// Why the real run says nothing of the place where it and the model part; "" if it does.
-std::string untold(const RunTrace& real, const Item* model_item, const Item* real_item) {
+// Why the real run says nothing of the place where it and the model part; "" if it does. `waits`: the model does, for
+// ever.
+std::string untold(const RunTrace& real, bool waits, const Item* real_item) {
   if (real_item == nullptr) return real.whole ? "" : "the real run's trace was cut there";
   if (real_item->kind == Item::Kind::kStop && real_item->stop == TraceStop::Kind::kDied)
     return "the real run's process " + real_item->text;
   if (real_item->kind == Item::Kind::kFailure && real_item->text.ends_with(kCpuAcceleratorsFault))
     return "DeepSpeed's CPU accelerator cannot free a gradient that a leaf module left unreduced; a GPU can";
-  const bool model_waits = model_item != nullptr && model_item->kind == Item::Kind::kStop;
-  if (model_waits && real_item->kind == Item::Kind::kFailure && is_of_backend(real_item->text))
+  if (waits && real_item->kind == Item::Kind::kFailure && is_of_backend(real_item->text))
     return "ranks part there; the real run's backend refuses what others wait for: " + real_item->text;
   return "";
 }
@@ -216,10 +226,11 @@ RankComparison compare_rank(const RunTrace& model, const RunTrace& real, int ran
       result.statements += model_item->kind == Item::Kind::kStatuses ? 1 : 0;
       continue;
     }
-    if (model_waits && ended_by_gloo(model, seen)) break;
+    const bool waits = model_waits || refused_at_the_launch(modelled, seen, i);
+    if (waits && ended_by_gloo(model, seen)) break;
     if (sizes_differ(model) && aborted_before_it_told(modelled, i, real_item)) break;
     if (waits_at_the_launch(modelled, seen, i)) break;
-    result.inconclusive = untold(real, model_item, real_item);
+    result.inconclusive = untold(real, waits, real_item);
     if (!result.inconclusive.empty()) return result;
     const size_t statement = (real_item != nullptr ? real_item : model_item)->statement;
     result.difference = Difference{rank, statement,          what_differs(model_item, real_item),

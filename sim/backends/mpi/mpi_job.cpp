@@ -15,7 +15,7 @@ constexpr auto kSpin = std::chrono::milliseconds(20);
 constexpr auto kYield = std::chrono::milliseconds(1);
 constexpr auto kNap = std::chrono::microseconds(200);
 // Beyond the time of its collectives, a rank has this long to come to the end.
-constexpr int kGrace_ms = 30'000;
+constexpr int kGraceMs = 30'000;
 
 }  // namespace
 
@@ -75,7 +75,7 @@ void MpiJob::send(int to, const std::string& text) const {
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         return done != 0;
       },
-      2 * timeout_ms_ + kGrace_ms);
+      2 * timeout_ms_ + kGraceMs);
   if (!sent) abort(fmt::format("rank {} does not take what rank {} tells it", to, rank_), 3);
 }
 
@@ -107,7 +107,7 @@ std::vector<std::string> MpiJob::gather(const std::string& own) {
         }
         return left == 0;
       },
-      2 * timeout_ms_ + kGrace_ms);
+      2 * timeout_ms_ + kGraceMs);
   if (!complete) abort(who_is_missing(came), 3);
   return all;
 }
@@ -118,7 +118,7 @@ std::string MpiJob::from_rank0(const std::string& own) {
     return own;
   }
   std::string text;
-  if (!poll([&] { return receive(0, text); }, 4 * timeout_ms_ + 2 * kGrace_ms))
+  if (!poll([&] { return receive(0, text); }, 4 * timeout_ms_ + 2 * kGraceMs))
     abort("nothing is heard of rank 0", 3);
   return text;
 }

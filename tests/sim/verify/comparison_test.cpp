@@ -177,6 +177,16 @@ TEST_F(RealTrace, AgreesWhereGlooKillsARankOfAnotherSize) {
   killed.by_rank[1].stop.reset();
   last(killed, 1).failure = TraceFailure{"RuntimeError", "[gloo/pair.cc] Connection closed by peer", {}};
   EXPECT_EQ(compare(modelled, killed).outcome, Outcome::kAgrees);
+  // Where a launch does not come back before it is complete, it is the launch that raises.
+  for (const char* text :
+       {"[gloo/pair.cc] Connection reset by peer", "output_tensor: cpu, input_tensor: cpu"}) {
+    RunTrace at_launch = killed;
+    last(at_launch, 1) = {
+        .text = "t:AC", .events = {gather}, .failure = TraceFailure{"RuntimeError", text, {}}};
+    EXPECT_EQ(compare(modelled, at_launch).outcome, Outcome::kAgrees) << text;
+    last(at_launch, 1).failure->text = "something else";
+    EXPECT_EQ(compare(modelled, at_launch).outcome, Outcome::kDiffers);
+  }
   RunTrace otherwise = killed;
   otherwise.by_rank[0].stop->text = "killed by signal 9 (SIGKILL)";
   EXPECT_EQ(compare(modelled, otherwise).outcome, Outcome::kInconclusive);
