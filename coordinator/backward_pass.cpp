@@ -31,8 +31,9 @@ Raised from_saved_tensor_hook(Raised raised) {
 // What a region keeps it makes again in backward. torch 2's words; it is the weight's transpose that a Linear keeps,
 // unless it is wrapped.
 Raised check_weight(const Node& node, bool wrapped) {
-  const Param* weight = node.weight;
-  if (weight == nullptr || node.frame >= 0 || weight->data_version == node.weight_version) return nullptr;
+  if (node.weight_version < 0 || node.frame >= 0) return nullptr;
+  const Param* weight = node.module->own_params.front();
+  if (weight->data_version == node.weight_version) return nullptr;
   std::vector<int64_t> shape = weight->ds_shape;
   if (!wrapped) std::ranges::reverse(shape);
   return raise(
@@ -118,7 +119,7 @@ Raised ForwardPass::run_op(int index) {
   const Node node = tape_.node(index);
   if (!node.saves) return nullptr;
   const bool wrapped =
-      runtime_.behaviour.linear_is_wrapped && node.module != nullptr && node.module->type == "Linear";
+      runtime_.behaviour.linear_is_wrapped && node.module != nullptr && node.module->is_linear;
   Raised raised = node.freed ? raise(FailureKind::kNoGradient, "RuntimeError", kSecondBackward)
                              : check_weight(node, wrapped);
   if (raised) return wrapped ? through(std::move(raised), "backward") : std::move(raised);

@@ -176,7 +176,7 @@ Raised ForwardPass::run_body(const Call& call, Value input, std::vector<Value>& 
 // torch.nn.functional.linear's errors for two rows of input, torch 1.13.
 Raised ForwardPass::single_element_weight(const Module& module, Param* param) {
   const bool is_its_first = !module.own_params.empty() && module.own_params.front() == param;
-  if (module.type != "Linear" || !is_its_first || param->ds_shape.size() != 2) return nullptr;
+  if (!module.is_linear || !is_its_first || param->ds_shape.size() != 2) return nullptr;
   const std::string text = module.own_params.size() > 1
                                ? "mat2 must be a matrix, got 1-D tensor"
                                : "size mismatch, got 2, 2x" + std::to_string(param->ds_shape.back()) + ",1";
@@ -241,13 +241,12 @@ Value ForwardPass::op(Module* module, std::span<const Value> inputs, std::span<P
       (std::ranges::any_of(inputs, wants_grad) ||
        std::ranges::any_of(weights, [](const Param* param) { return param->requires_grad; }));
   if (!requires_grad) return {};
-  const bool saves = saves_tensors(module, inputs, weights);
-  const Param* weight = saves ? kept_weight(module, inputs, weights) : nullptr;
-  const int index = tape_.add({.module = module,
+  const bool is_linear = module != nullptr && module->is_linear;
+  const bool saves = !is_linear || saves_tensors(*module, inputs, weights);
+  const int index = tape_.add({.weight_version = is_linear ? kept_version(*module, inputs) : -1,
+                               .module = module,
                                .frame = frame_,
-                               .saves = saves,
-                               .weight = weight,
-                               .weight_version = weight == nullptr ? 0 : weight->data_version});
+                               .saves = saves});
   for (const Value& input : inputs) {
     if (input.requires_grad && input.node >= 0) tape_.add_input(input.node);
   }
@@ -260,25 +259,21 @@ Value ForwardPass::op(Module* module, std::span<const Value> inputs, std::span<P
 
 // A Linear of which only the bias learns, on an input without grad, needs nothing for its backward. (Where it is
 // wrapped, it keeps its tensors all the same.)
-bool ForwardPass::saves_tensors(const Module* module, std::span<const Value> inputs,
+bool ForwardPass::saves_tensors(const Module& linear, std::span<const Value> inputs,
                                 std::span<Param* const> weights) const {
-  if (module == nullptr || module->type != "Linear" || runtime_.behaviour.linear_is_wrapped) return true;
-  if (!module->used_externals.empty()) return true;
+  if (runtime_.behaviour.linear_is_wrapped || !linear.used_externals.empty()) return true;
   return std::ranges::any_of(inputs, &Value::requires_grad) ||
          std::ranges::any_of(
              weights, [](const Param* param) { return param->requires_grad && param->ds_shape.size() > 1; });
 }
 
 // A Linear makes its input's gradient with its weight. (Where it is wrapped, it keeps the weight all the same.)
-const Param* ForwardPass::kept_weight(const Module* module, std::span<const Value> inputs,
-                                      std::span<Param* const> weights) const {
-  if (module == nullptr || module->type != "Linear" || module->own_params.empty()) return nullptr;
-  const Param* weight = module->own_params.front();
-  if (weight->ds_shape.size() != 2) return nullptr;
-  const auto externals = weights.first(weights.size() - module->own_params.size());
-  const bool input_learns = std::ranges::any_of(inputs, &Value::requires_grad) ||
-                            std::ranges::any_of(externals, &Param::requires_grad);
-  return input_learns || runtime_.behaviour.linear_is_wrapped ? weight : nullptr;
+int ForwardPass::kept_version(const Module& linear, std::span<const Value> inputs) const {
+  if (linear.own_params.empty() || linear.own_params.front()->ds_shape.size() != 2) return -1;
+  const bool keeps = runtime_.behaviour.linear_is_wrapped ||
+                     std::ranges::any_of(inputs, &Value::requires_grad) ||
+                     std::ranges::any_of(linear.used_externals, &Param::requires_grad);
+  return keeps ? linear.own_params.front()->data_version : -1;
 }
 
 Value ForwardPass::wrap_post_backward(Module& module, ParameterOffload* owner, Value input) {

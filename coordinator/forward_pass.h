@@ -54,10 +54,9 @@ class ForwardPass {
   Raised forward_hooks(const Call& call, std::vector<Value>& outputs);
   // `module`: whose own computation it is; null for what is made of its result
   Value op(Module* module, std::span<const Value> inputs, std::span<Param* const> weights);
-  bool saves_tensors(const Module* module, std::span<const Value> inputs,
+  bool saves_tensors(const Module& linear, std::span<const Value> inputs,
                      std::span<Param* const> weights) const;
-  const Param* kept_weight(const Module* module, std::span<const Value> inputs,
-                           std::span<Param* const> weights) const;
+  int kept_version(const Module& linear, std::span<const Value> inputs) const;
   Value wrap_post_backward(Module& module, ParameterOffload* owner, Value input);
   Value wrap_pre_backward(Module& module, ParameterOffload* owner, Value output);
   Raised run_node(int index);

@@ -93,6 +93,7 @@ Model::Model(const ModelSpec& spec) {
     auto module = std::make_unique<Module>();
     module->name = module_spec.name;
     module->type = module_spec.type;
+    module->is_linear = module->type == "Linear";
     module->qualified_type = module_spec.qualified_type;
     module->is_leaf = module_spec.leaf;
     module->outputs = module_spec.outputs;

@@ -41,6 +41,7 @@ struct Module {
   std::string qualified_type;
   int ds_id = -1;  // the last one given; hooks on a module reachable twice are registered twice
   bool training = true;
+  bool is_linear = false;  // torch.nn.Linear
   bool is_leaf = false;
   int outputs = 1;
   std::vector<Param*> own_params;            // named_parameters(recurse=False): no duplicates

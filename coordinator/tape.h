@@ -31,13 +31,13 @@ enum class NodeKind {
 
 struct Node {
   NodeKind kind = NodeKind::kOp;
+  int weight_version =
+      -1;  // data_version of the weight that a Linear keeps, to make its input's gradient with; -1: none
   Module* module = nullptr;
   ParameterOffload* owner = nullptr;  // whose hook a wrapper calls
   int frame = -1;                     // checkpointed region it belongs to
   bool saves = false;                 // keeps tensors for backward
   bool freed = false;                 // and has given them up
-  const Param* weight = nullptr;      // that a Linear keeps, to make its input's gradient with
-  int weight_version = 0;             // the data_version that it had
 };
 
 class Tape {

@@ -10,7 +10,7 @@
 namespace zero3::sim {
 namespace {
 
-constexpr int kMaxDepth = 200;
+constexpr int kMaxBracketDepth = 200;
 constexpr std::string_view kTokens = "t to tb f b s so F e eo E w c l x g gm r u sd sub os rs T";
 
 // Reads one program; every error knows its column.
@@ -141,7 +141,8 @@ class Reader {
   }
 
   std::vector<PlannedCall> read_plan(int depth) {
-    if (depth > kMaxDepth) fail(position_, fmt::format("more than {} nested brackets", kMaxDepth));
+    if (depth > kMaxBracketDepth)
+      fail(position_, fmt::format("more than {} nested brackets", kMaxBracketDepth));
     std::vector<PlannedCall> plan;
     while (position_ < end_ && text_[position_] != ']') {
       if (text_[position_] == '[') {

@@ -40,7 +40,7 @@ class Shards final : public MovedData {
   Shards(int rank, int world_size, int params, size_t shard_numel)
       : rank_(static_cast<size_t>(rank)),
         shards_(static_cast<size_t>(params), std::vector<float>(shard_numel, static_cast<float>(rank + 1))),
-        part_bytes_(kHeaderBytes + static_cast<size_t>(params) * shard_numel * sizeof(float)),
+        part_bytes_(static_cast<size_t>(params) * shard_numel * sizeof(float)),
         parts_(static_cast<size_t>(world_size) * part_bytes_) {}
 
   Buffers begin(const Collective&) override {
@@ -51,7 +51,7 @@ class Shards final : public MovedData {
 
   // Copies this rank's shards to their place among all.
   void pack() {
-    std::byte* to = parts_.data() + rank_ * part_bytes_ + kHeaderBytes;
+    std::byte* to = parts_.data() + rank_ * part_bytes_;
     for (const std::vector<float>& shard : shards_) {
       std::memcpy(to, shard.data(), shard.size() * sizeof(float));
       to += shard.size() * sizeof(float);
@@ -63,7 +63,7 @@ class Shards final : public MovedData {
   size_t wrong() const {
     size_t count = 0;
     for (size_t rank = 0; rank * part_bytes_ < parts_.size(); ++rank) {
-      for (size_t at = kHeaderBytes; at < part_bytes_; at += sizeof(float)) {
+      for (size_t at = 0; at < part_bytes_; at += sizeof(float)) {
         float value = 0;
         std::memcpy(&value, parts_.data() + rank * part_bytes_ + at, sizeof(float));
         count += value != static_cast<float>(rank + 1) ? 1 : 0;
@@ -144,7 +144,7 @@ void print_row(const MpiJob& job, size_t count, const Times& times) {
 }
 
 void measure_all(const Options& options) {
-  const MpiJob job(60'000);
+  MpiJob job(60'000);
   const MpiGroups groups(job);
   if (job.rank() == 0) {
     std::printf("# %d ranks, %d params coalesced, median of %d rounds\n", job.size(), options.params,

@@ -5,7 +5,6 @@
 namespace zero3::sim {
 namespace {
 
-constexpr size_t kHeaderWords = kHeaderBytes / sizeof(uint32_t);
 constexpr int kIndexBits = 20;
 constexpr uint32_t kIndexMask = (uint32_t{1} << kIndexBits) - 1;
 
@@ -33,9 +32,9 @@ const std::vector<uint32_t>& MarkedData::own_shard(int ds_id, int64_t shard, int
 }
 
 void MarkedData::pack_own_shards(const Collective& collective, std::vector<uint32_t>& words) {
-  const size_t part = kHeaderWords + static_cast<size_t>(collective.shard_numel);
+  const auto part = static_cast<size_t>(collective.shard_numel);
   words.resize(part * static_cast<size_t>(world_size_));
-  auto to = words.begin() + static_cast<std::ptrdiff_t>(part * static_cast<size_t>(rank_) + kHeaderWords);
+  auto to = words.begin() + static_cast<std::ptrdiff_t>(part * static_cast<size_t>(rank_));
   for (size_t i = 0; i < collective.ds_ids.size(); ++i) {
     const auto& shard = own_shard(collective.ds_ids[i], collective.shards[i], collective.ds_numels[i]);
     to = std::ranges::copy(shard, to).out;
@@ -88,9 +87,8 @@ void MarkedData::check(const Collective& collective, size_t index, const std::ve
   if (collective.kind != CollectiveKind::kAllGather && collective.kind != CollectiveKind::kReduceScatter)
     return;
   const bool reduced = collective.kind == CollectiveKind::kReduceScatter;
-  const size_t header = reduced ? 0 : kHeaderWords;
-  const size_t part = header + static_cast<size_t>(sum_of(collective.shards));
-  size_t at = header;
+  const auto part = static_cast<size_t>(sum_of(collective.shards));
+  size_t at = 0;
   for (size_t i = 0; i < collective.ds_ids.size(); ++i) {
     const int64_t shard = collective.shards[i];
     for (int rank = 0; rank < (reduced ? 1 : world_size_); ++rank) {

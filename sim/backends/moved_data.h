@@ -9,11 +9,8 @@
 
 namespace zero3::sim {
 
-// What each rank's part of an all-gather begins with, in bytes: the backend's.
-constexpr size_t kHeaderBytes = 32;
-
 // Where a collective takes its data from and puts it. Empty `send`: it works in `receive`, of which the rank's own part
-// is filled in, but for its header.
+// is filled in.
 struct Buffers {
   std::span<std::byte> send = {};
   std::span<std::byte> receive = {};

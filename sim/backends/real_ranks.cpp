@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <stdexcept>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -31,8 +30,8 @@ void check_alike(const RankReport& first, const RankReport& other) {
   const bool same_collectives =
       std::ranges::equal(first.run.result.collectives, other.run.result.collectives, same);
   if (same_collectives && same_events(first.recording, other.recording)) return;
-  throw std::logic_error(fmt::format("rank {} does not do what rank {} does, which has the same program",
-                                     other.run.result.rank, first.run.result.rank));
+  throw BackendUnavailable(fmt::format("rank {} does not do what rank {} does, which has the same program",
+                                       other.run.result.rank, first.run.result.rank));
 }
 
 std::vector<RankClass> classes_of(const Experiment& experiment, const std::vector<RankReport>& reports) {
@@ -72,12 +71,12 @@ void complete_hangs(std::vector<RankClass>& classes) {
           one.first(), one.run.result.failure->text));
     }
     if (waits_for_ever && !hangs(one.run))
-      throw std::logic_error(fmt::format("rank {} went on though it had to wait for ever", one.first()));
+      throw BackendUnavailable(fmt::format("rank {} went on though it had to wait for ever", one.first()));
     if (waits_for_ever) one.run.result.failure->text = one.divergence->text;
   }
 }
 
-// Runs of wrong elements, each as long as it is.
+// Runs of wrong elements, each as long as it is. A gradient's elements may be wrong by what several ranks put in.
 std::vector<WrongData> merged(std::vector<WrongData> pieces) {
   std::ranges::sort(pieces, {},
                     [](const WrongData& one) { return std::tuple(one.collective, one.ds_id, one.first); });
@@ -85,14 +84,33 @@ std::vector<WrongData> merged(std::vector<WrongData> pieces) {
   for (const WrongData& one : pieces) {
     const bool goes_on = !runs.empty() && runs.back().collective == one.collective &&
                          runs.back().ds_id == one.ds_id && runs.back().of_ds_id == one.of_ds_id &&
-                         runs.back().end == one.first;
+                         one.first <= runs.back().end;
     if (goes_on) {
-      runs.back().end = one.end;
+      runs.back().end = std::max(runs.back().end, one.end);
     } else {
       runs.push_back(one);
     }
   }
   return runs;
+}
+
+// Elements of this rank's shard that are not padding.
+int64_t own_numel(const Collective& collective, int rank, int ds_id) {
+  const auto place = std::ranges::find(collective.ds_ids, ds_id) - collective.ds_ids.begin();
+  const auto param = static_cast<size_t>(place);
+  return std::clamp<int64_t>(collective.ds_numels[param] - rank * collective.shards[param], 0,
+                             collective.shards[param]);
+}
+
+void add_expected(const MixUp& mix_up, const Collective& collective, size_t index, int rank,
+                  std::vector<WrongData>& expected) {
+  for (const MixedPiece& piece : mix_up.pieces) {
+    if (std::ranges::find(piece.ranks, rank) == piece.ranks.end()) continue;
+    const int64_t end =
+        mix_up.of_gradients() ? std::min(piece.end, own_numel(collective, rank, piece.ds_id)) : piece.end;
+    if (piece.first >= end) continue;
+    expected.push_back({index, piece.ds_id, piece.first, end, mix_up.of_gradients() ? -1 : piece.of_ds_id});
+  }
 }
 
 // Those of the mix-ups that this rank has waited for.
@@ -103,12 +121,8 @@ std::vector<WrongData> expected_wrong(const RankRun& run, const std::vector<MixU
     const size_t index = run.wait_points[point].collective;
     const Collective& collective = run.result.collectives[index];
     for (const MixUp& mix_up : mix_ups) {
-      if (mix_up.where.group != collective.group || mix_up.where.number != collective.number) continue;
-      for (const MixedPiece& piece : mix_up.pieces) {
-        if (std::ranges::find(piece.ranks, run.result.rank) == piece.ranks.end()) continue;
-        expected.push_back(
-            {index, piece.ds_id, piece.first, piece.end, mix_up.of_gradients() ? -1 : piece.of_ds_id});
-      }
+      if (mix_up.where.group == collective.group && mix_up.where.number == collective.number)
+        add_expected(mix_up, collective, index, run.result.rank, expected);
     }
   }
   return merged(std::move(expected));
@@ -117,7 +131,7 @@ std::vector<WrongData> expected_wrong(const RankRun& run, const std::vector<MixU
 void check_data(const std::vector<RankReport>& reports, const std::vector<MixUp>& mix_ups) {
   for (const RankReport& report : reports) {
     if (merged(report.wrong) != expected_wrong(report.run, mix_ups))
-      throw std::logic_error(fmt::format(
+      throw BackendUnavailable(fmt::format(
           "the data that reached rank {} is not what the ranks' collectives say", report.run.result.rank));
   }
 }

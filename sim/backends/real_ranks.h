@@ -11,7 +11,7 @@ namespace zero3::sim {
 
 // `reports`: by rank. Matches the ranks' sequences as the in-process backend does, so that both say the same; then
 // holds against it what really happened: which ranks gave up waiting, which data arrived. Throws BackendUnavailable
-// where a rank gave up too early, std::logic_error where ranks did what their programs do not say.
+// where a rank gave up too early, or ranks did what their programs do not say.
 WatchedRun conclude(const Experiment& experiment, std::vector<RankReport> reports);
 
 }  // namespace zero3::sim

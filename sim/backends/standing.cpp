@@ -1,12 +1,12 @@
 #include "sim/backends/standing.h"
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "coordinator/behaviour.h"
-#include "coordinator/release.h"
 #include "sim/run_file/run_file.h"
 
 namespace zero3::sim {
@@ -46,16 +46,25 @@ Standing agreed_on(const std::vector<Standing>& by_rank) {
   return wrong;
 }
 
+namespace {
+
+uint64_t fnv1a(const std::string& bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
 std::string binary_text() {
-  return fmt::format("zero3sim {}, {} releases with {} changes", ZERO3SIM_VERSION, known_releases().size(),
-                     changes_until(known_releases().back()).size());
+  std::ifstream executable("/proc/self/exe", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(executable), {}};
+  return fmt::format("zero3sim {} ({:016x})", ZERO3SIM_VERSION, fnv1a(bytes));
 }
 
 std::string run_text(const Experiment& experiment, const std::string& release, uint64_t seed) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : write_run(experiment, "", seed))
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return fmt::format("run program {:016x} on DeepSpeed {}, seed {}", hash, release, seed);
+  return fmt::format("run program {:016x} on DeepSpeed {}, seed {}", fnv1a(write_run(experiment, "", seed)),
+                     release, seed);
 }
 
 }  // namespace zero3::sim

@@ -24,7 +24,7 @@ Standing standing_of(const std::string& text);
 // What is wrong with the job, as of rank 0; its error is empty where all is well.
 Standing agreed_on(const std::vector<Standing>& by_rank);
 
-// Version and models of this binary.
+// Version of this binary, and a hash of its bytes.
 std::string binary_text();
 // The same text for the same experiment, release and seed, another for any other.
 std::string run_text(const Experiment& experiment, const std::string& release, uint64_t seed);

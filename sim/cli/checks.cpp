@@ -1,7 +1,9 @@
 #include "sim/cli/checks.h"
 
 #include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 namespace zero3::sim::cli {
@@ -16,6 +18,10 @@ std::string check_seed(std::string& word) {
   return whole ? "" : "'" + word + "' is not a whole number from 0 to 2^64 - 1";
 }
 
+std::string check_number(std::string& word) {
+  return std::isnan(std::strtod(word.c_str(), nullptr)) ? "'" + word + "' is not a number" : "";
+}
+
 }  // namespace
 
 const CLI::Validator& filled() {
@@ -26,6 +32,11 @@ const CLI::Validator& filled() {
 const CLI::Validator& seed_number() {
   static const CLI::Validator kSeed(check_seed, "");
   return kSeed;
+}
+
+const CLI::Validator& a_number() {
+  static const CLI::Validator kNumber(check_number, "");
+  return kNumber;
 }
 
 }  // namespace zero3::sim::cli

@@ -7,6 +7,7 @@ namespace zero3::sim::cli {
 
 const CLI::Validator& filled();       // not empty
 const CLI::Validator& seed_number();  // a whole number from 0 to 2^64 - 1
+const CLI::Validator& a_number();     // not "nan", which lies in every range
 
 constexpr int kMaxRanks = 4096;
 

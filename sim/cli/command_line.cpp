@@ -61,7 +61,8 @@ void add_backend_options(CLI::App& command, BackendOptions& backend) {
             backend.timeout_ms = static_cast<int>(std::lround(timeout_s * 1000));
           },
           "Seconds after which a collective of real processes hangs (default: 30)")
-      ->check(CLI::Range(0.1, 86400.0));
+      ->check(CLI::Range(0.1, 86400.0))
+      ->check(a_number());
   command
       .add_option("--fault", backend.fault,
                   "kill:rank=2,collective=7: kills a real process at a collective, both counted from 0")
@@ -249,7 +250,7 @@ void add_verify(CLI::App& app, VerifyArguments& arguments, Command& chosen) {
   seed->check(seed_number());
   CLI::Option* timeout = command->add_option("--timeout", arguments.timeout_s,
                                              "Seconds after which a run of real DeepSpeed counts as hanging");
-  timeout->check(CLI::Range(0.1, 1e6))->capture_default_str();
+  timeout->check(CLI::Range(0.1, 1e6))->check(a_number())->capture_default_str();
   CLI::Option* trace =
       command->add_option("--trace", arguments.trace,
                           "No Python: hold this trace of real DeepSpeed against the model of its release");
@@ -296,6 +297,7 @@ void add_fuzz(CLI::App& app, FuzzArguments& arguments, Command& chosen) {
       ->capture_default_str();
   command->add_option("--timeout", arguments.timeout_s, "Seconds after which a program hangs")
       ->check(CLI::Range(0.1, kMaxTimeout))
+      ->check(a_number())
       ->capture_default_str();
   command->add_option("--out", arguments.out, "Folder for programs that differ, with both traces")
       ->check(filled())

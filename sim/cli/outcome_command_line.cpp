@@ -120,6 +120,7 @@ void add_regress(CLI::App& app, RegressArguments& arguments, std::function<Verdi
       ->add_option("--timeout", arguments.timeout_s,
                    "Seconds after which a run of real DeepSpeed counts as hanging")
       ->check(CLI::Range(0.1, kMaxTimeout))
+      ->check(a_number())
       ->capture_default_str();
   CLI::Option* write =
       command->add_flag("--write", arguments.write, "Write the baseline: today's outcomes, nothing accepted");

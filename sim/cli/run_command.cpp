@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/backend_unavailable.h"
 #include "sim/backends/backend.h"
 #include "sim/bad_input.h"
 #include "sim/cli/commands.h"
@@ -90,8 +91,13 @@ Verdict run_library(const std::vector<std::string>& files, const std::vector<Rel
   Verdict verdict = Verdict::kAsExpected;
   for (const std::string& file : files) {
     const Scenario scenario = load_scenario(file);
-    rows.push_back(judged(scenario, releases, ranks_of(scenario, arguments, backend),
-                          arguments.seed_given ? arguments.seed : scenario.seed, outcomes));
+    const uint64_t seed = arguments.seed_given ? arguments.seed : scenario.seed;
+    try {
+      rows.push_back(judged(scenario, releases, ranks_of(scenario, arguments, backend), seed, outcomes));
+    } catch (const BackendUnavailable& error) {
+      print(library_table(rows, releases, backend));
+      throw BackendUnavailable(fmt::format("{}: {}", file, error.what()));
+    }
     verdict = worse(verdict, rows.back().verdict);
   }
   if (backend.reports()) print(library_table(rows, releases, backend));

@@ -48,8 +48,8 @@ ordered_json texts(const std::vector<Release>& releases) {
 
 ordered_json to_json(const RunReport& report) {
   ordered_json out = {
-      {"zero3sim", kReportVersion},  {"scenario", report.scenario}, {"deepspeed", report.release.text()},
-      {"ranks", report.ranks}, {"seed", report.seed},         {"verdict", name(report.verdict)}};
+      {"zero3sim", kReportVersion}, {"scenario", report.scenario}, {"deepspeed", report.release.text()},
+      {"ranks", report.ranks},      {"seed", report.seed},         {"verdict", name(report.verdict)}};
   if (!report.expected.empty()) out["expected"] = report.expected;
   if (!report.difference.empty()) out["difference"] = report.difference;
   const int first = report.result.first_failed_rank;

@@ -8,7 +8,7 @@ namespace zero3::sim {
 namespace {
 
 constexpr size_t kMaxStoryLines = 12;
-constexpr size_t kMaxNamed = 4;
+constexpr size_t kMaxNamedInStory = 4;
 
 bool concerns(const RecordedEvent& event, int ds_id) {
   return std::ranges::find(event.ds_ids, ds_id) != event.ds_ids.end();
@@ -97,10 +97,10 @@ class Story {
     size_t named = 0;
     for (const int id : group_) {
       if (id == ds_id_) continue;
-      if (++named > kMaxNamed) continue;
+      if (++named > kMaxNamedInStory) continue;
       names += (names.empty() ? "" : ", ") + recording_.param_name(id);
     }
-    return named > kMaxNamed ? fmt::format("{} and {} more", names, named - kMaxNamed) : names;
+    return named > kMaxNamedInStory ? fmt::format("{} and {} more", names, named - kMaxNamedInStory) : names;
   }
 
   void tell_wait(const RecordedEvent& event) {

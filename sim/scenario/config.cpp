@@ -119,7 +119,7 @@ struct Size {
   int64_t limit;
 };
 constexpr int64_t kMaxSize = int64_t{1} << 62;
-constexpr auto kSizes = std::to_array<Size>({
+constexpr auto kSizeKeys = std::to_array<Size>({
     {"stage3_prefetch_bucket_size", "prefetch_bucket_size", &Settings::prefetch_bucket_numel, kMaxSize},
     {"stage3_max_live_parameters", "max_live_parameters", &Settings::max_live_numel, kMaxSize},
     {"stage3_max_reuse_distance", "max_reuse_distance", &Settings::max_reuse_distance_numel, kMaxSize},
@@ -173,7 +173,7 @@ class ConfigReader {
  private:
   static std::vector<std::string_view> zero_keys() {
     std::vector<std::string_view> known(kIgnoredZeroKeys.begin(), kIgnoredZeroKeys.end());
-    for (const Size& size : kSizes) known.insert(known.end(), {size.key, size.short_key});
+    for (const Size& size : kSizeKeys) known.insert(known.end(), {size.key, size.short_key});
     for (const Refused& refused : kRefused) known.push_back(refused.key);
     for (const Noted& noted : kNoted) known.push_back(noted.key);
     known.insert(known.end(),
@@ -187,7 +187,7 @@ class ConfigReader {
     file_.map(zero, "zero_optimization", "for example {stage: 3}");
     file_.check_keys(zero, zero_keys(), "zero_optimization");
     read_stage(zero);
-    for (const Size& size : kSizes) {
+    for (const Size& size : kSizeKeys) {
       for (const std::string_view key : {size.key, size.short_key}) {
         const YamlNode* value = zero.find(key);
         if (value == nullptr) continue;

@@ -13,7 +13,7 @@
 namespace zero3::sim {
 namespace {
 
-constexpr int64_t kMaxSize = int64_t{1} << 31;
+constexpr int64_t kMaxPresetSize = int64_t{1} << 31;
 constexpr int64_t kMaxModules = 200'000;
 constexpr std::string_view kLora = "lora";
 constexpr auto kCommonKeys = std::to_array<std::string_view>(
@@ -86,7 +86,7 @@ class PresetReader {
     const int base = preset.build(model, lora, "model", sizes);
     model.hidden_size = sizes.find(preset.hidden_size)->second;
     const YamlNode* r = node_.find("r");
-    const int64_t rank = r == nullptr ? 8 : file_.count(*r, "r", kMaxSize);
+    const int64_t rank = r == nullptr ? 8 : file_.count(*r, "r", kMaxPresetSize);
     std::vector<std::string> targets(preset.lora_targets.begin(), preset.lora_targets.end());
     const YamlNode* names = node_.find("target_modules");
     if (names != nullptr) {
@@ -143,7 +143,7 @@ void read_preset_size(const YamlFile& file, const YamlNode& value, const PresetS
       return;
     case PresetSize::Kind::kLayers:
       for (const YamlNode& layer : file.list(value, name, "for example [0, 1]").items)
-        sizes.emplace(fmt::format("{}.{}", name, file.count(layer, "a layer", kMaxSize)), 1);
+        sizes.emplace(fmt::format("{}.{}", name, file.count(layer, "a layer", kMaxPresetSize)), 1);
       return;
     case PresetSize::Kind::kWord: {
       const auto word = std::ranges::find(size.words, file.text(value, name));
@@ -154,7 +154,7 @@ void read_preset_size(const YamlFile& file, const YamlNode& value, const PresetS
     }
     case PresetSize::Kind::kCount: break;
   }
-  const int64_t number = file.count(value, name, kMaxSize);
+  const int64_t number = file.count(value, name, kMaxPresetSize);
   if (number == 0) file.fail(value.place, name + " is 0", "at least 1");
   if (name == "transformers" && number != 4 && number != 5)
     file.fail(value.place, "transformers must be 4 or 5", "the major version of the library");

@@ -18,14 +18,13 @@ namespace {
 
 class MpiBackend final : public Backend {
  public:
-  explicit MpiBackend(const BackendOptions& options)
-      : fault_(options.fault.empty() ? std::nullopt : std::optional(parse_fault(options.fault))),
-        job_(options.timeout_ms) {}
+  explicit MpiBackend(const BackendOptions& options) : options_(options), job_(options.timeout_ms) {}
 
   int job_ranks() const override { return job_.size(); }
   std::string launcher(int ranks) const override { return fmt::format("mpirun -np {} ", ranks); }
   std::string options() const override {
-    return fmt::format(" --backend mpi --timeout {:g}", job_.timeout_ms() / 1000.0);
+    const std::string fault = options_.fault.empty() ? "" : " --fault " + options_.fault;
+    return fmt::format(" --backend mpi --timeout {:g}{}", job_.timeout_ms() / 1000.0, fault);
   }
   Verdict together(const std::function<Verdict()>& command) override;
   bool reports() const override { return job_.rank() == 0; }
@@ -43,6 +42,7 @@ class MpiBackend final : public Backend {
   RankReport run_collectives(const Experiment& experiment, const Release& release, uint64_t seed);
   void check_fault(const std::vector<RankReport>& reports) const;
 
+  BackendOptions options_;
   std::optional<KillFault> fault_;
   MpiJob job_;
 };
@@ -58,11 +58,14 @@ Verdict MpiBackend::together(const std::function<Verdict()>& command) {
   Standing end{.next = "end"};
   Verdict verdict = Verdict::kBadInput;
   try {
-    agree({.next = binary_text()});
+    agree({.next = fmt::format("{}{}", binary_text(), options())});
     try {
+      if (!options_.fault.empty()) fault_ = parse_fault(options_.fault);
       verdict = command();
     } catch (const BackendUnavailable& error) {
       end = {"end", fmt::format("error: {}", error.what()), Verdict::kBackendUnavailable};
+    } catch (const std::bad_alloc&) {
+      end = {"end", "error: out of memory", Verdict::kBackendUnavailable};
     } catch (const BadInput& error) {
       end = {"end", error.what(), Verdict::kBadInput};
     } catch (const std::exception& error) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
@@ -11,8 +10,6 @@
 namespace zero3::sim {
 namespace {
 
-constexpr size_t kHeaders = 0;
-constexpr size_t kData = 1;
 int count_of(size_t elements) {
   if (elements > static_cast<size_t>(std::numeric_limits<int>::max())) {
     throw BackendUnavailable(fmt::format("a collective of {} elements: MPI counts to {}", elements,
@@ -23,7 +20,7 @@ int count_of(size_t elements) {
 
 }  // namespace
 
-MpiGroups::MpiGroups(const MpiJob& job) {
+MpiGroups::MpiGroups(MpiJob& job) {
   for (MPI_Comm& one : data_) one = job.duplicate();
   for (MPI_Comm& one : headers_) one = job.duplicate();
 }
@@ -34,9 +31,18 @@ MpiGroups::~MpiGroups() {
 }
 
 bool MpiCommunicator::has_open_collectives() {
-  return std::ranges::any_of(posted_, [](const std::unique_ptr<Posted>& posted) {
-    return posted != nullptr && !(complete(posted->requests[kHeaders]) && complete(posted->requests[kData]));
-  });
+  return std::ranges::any_of(
+      posted_, [](const std::unique_ptr<Posted>& posted) { return posted != nullptr && !complete(*posted); });
+}
+
+// Of 27 bits, which Open MPI and MPICH take: other headers have other tags, but for one in a hundred million.
+int MpiCommunicator::Header::tag() const {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const int64_t part : {kind, numel, source_rank, number}) {
+    for (int shift = 0; shift < 64; shift += 8)
+      hash = (hash ^ (static_cast<uint64_t>(part) >> shift & 0xff)) * 0x100000001b3;
+  }
+  return static_cast<int>((hash ^ hash >> 32) & 0x7ffffff);
 }
 
 void MpiCommunicator::die_if_asked() const {
@@ -48,10 +54,10 @@ void MpiCommunicator::die_if_asked() const {
   std::raise(SIGKILL);
 }
 
-bool MpiCommunicator::complete(MPI_Request& request) {
+bool MpiCommunicator::complete(Posted& posted) {
   int done = 0;
-  // An error is what ranks that differ may meet in the data; their headers tell.
-  return MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
+  const auto count = static_cast<int>(posted.requests.size());
+  return MPI_Testall(count, posted.requests.data(), &done, MPI_STATUSES_IGNORE) == MPI_SUCCESS && done != 0;
 }
 
 Raised MpiCommunicator::start() {
@@ -65,30 +71,43 @@ Raised MpiCommunicator::start() {
     post_all_gather(collective, posted);
   } else {
     post_headers(collective, posted);
-    post_data(collective, posted);
   }
   return nullptr;
 }
 
 void MpiCommunicator::post_all_gather(const Collective& collective, Posted& posted) {
-  posted.parts = data_.begin(collective).receive;
-  const size_t part = posted.parts.size() / static_cast<size_t>(world_size());
-  posted.part_bytes = part;
-  std::memcpy(posted.parts.data() + part * static_cast<size_t>(rank()), &posted.own, sizeof(Header));
+  const std::span<std::byte> parts = data_.begin(collective).receive;
+  const auto ranks = static_cast<size_t>(world_size());
+  const auto own = static_cast<size_t>(rank());
+  const size_t part = parts.size() / ranks;
   const int count = count_of(part);
-  MPI_Iallgather(MPI_IN_PLACE, count, MPI_BYTE, posted.parts.data(), count, MPI_BYTE,
-                 groups_.data(collective.group), &posted.requests[kData]);
+  const int tag = posted.own.tag();
+  MPI_Comm group = groups_.data(collective.group);
+  posted.requests.resize(2 * (ranks - 1));
+  MPI_Request* request = posted.requests.data();
+  // Each begins with its neighbours: not all with the same.
+  for (size_t step = 1; step < ranks; ++step) {
+    const size_t from = (own + ranks - step) % ranks;
+    MPI_Irecv(parts.data() + part * from, count, MPI_BYTE, static_cast<int>(from), tag, group, request++);
+  }
+  for (size_t step = 1; step < ranks; ++step) {
+    const auto to = static_cast<int>((own + step) % ranks);
+    MPI_Isend(parts.data() + part * own, count, MPI_BYTE, to, tag, group, request++);
+  }
+  posted.has_data = true;
 }
 
 void MpiCommunicator::post_headers(const Collective& collective, Posted& posted) {
   posted.all.resize(static_cast<size_t>(world_size()));
+  posted.requests.resize(1);
   MPI_Iallgather(&posted.own, sizeof(Header), MPI_BYTE, posted.all.data(), sizeof(Header), MPI_BYTE,
-                 groups_.headers(collective.group), &posted.requests[kHeaders]);
+                 groups_.headers(collective.group), posted.requests.data());
 }
 
 void MpiCommunicator::post_data(const Collective& collective, Posted& posted) {
   MPI_Comm group = groups_.data(collective.group);
-  MPI_Request* request = &posted.requests[kData];
+  MPI_Request* request = posted.requests.data();
+  posted.has_data = true;
   if (collective.kind == CollectiveKind::kBarrier) {
     MPI_Ibarrier(group, request);
     return;
@@ -110,33 +129,25 @@ void MpiCommunicator::post_data(const Collective& collective, Posted& posted) {
   }
 }
 
-std::optional<bool> MpiCommunicator::alike(Posted& posted) {
-  if (!posted.all.empty()) {
-    if (!complete(posted.requests[kHeaders])) return std::nullopt;
-    return std::ranges::all_of(posted.all, [&](const Header& other) { return other == posted.own; });
-  }
-  if (!complete(posted.requests[kData])) return std::nullopt;
-  for (auto part = posted.parts; !part.empty(); part = part.subspan(posted.part_bytes)) {
-    if (std::memcmp(part.data(), &posted.own, sizeof(Header)) != 0) return false;
-  }
-  return true;
-}
-
 Raised MpiCommunicator::finish() {
   const size_t index = wait_points().back().collective;
   const Collective& collective = sequence()[index];
   std::unique_ptr<Posted>& posted = posted_[index];
   if (posted == nullptr) return nullptr;
-  std::optional<bool> same;
+  bool others_differ = false;
   const auto done = [&] {
-    if (!same) same = alike(*posted);
-    return same == true && complete(posted->requests[kData]);
+    if (others_differ || !complete(*posted)) return false;
+    if (posted->has_data) return true;
+    others_differ =
+        std::ranges::any_of(posted->all, [&](const Header& other) { return other != posted->own; });
+    if (!others_differ) post_data(collective, *posted);
+    return false;
   };
   if (!job_.poll(done, job_.timeout_ms()))
     return raise(FailureKind::kHang, "Hang", fmt::format("waits in {}", collective.text()));
-  const bool has_data =
+  const bool moves_data =
       collective.kind != CollectiveKind::kBarrier && collective.kind != CollectiveKind::kBroadcastInts;
-  if (has_data) data_.end(collective, index);
+  if (moves_data) data_.end(collective, index);
   if (collective.kind != CollectiveKind::kBroadcastInts) posted.reset();
   return nullptr;
 }

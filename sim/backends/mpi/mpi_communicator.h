@@ -1,8 +1,10 @@
 // A rank's collectives over MPI: all-gathers are launched and waited for where DeepSpeed launches and waits, each
 // process group is a communicator of its own.
 //
-// MPI says nothing of ranks that issue different collectives in one place. So each collective has a header, exchanged
-// beside its data, of an all-gather with it: where headers differ the rank waits until its time is up, as NCCL would.
+// MPI says nothing of ranks that issue different collectives in one place, and Open MPI's own write where they should
+// not once sizes differ. So an all-gather is an exchange of messages whose tag says what it is (operation, size and
+// number): one that is not answered by its like never completes. All others wait for one another, so they first
+// exchange headers, and move data where these are the same.
 #pragma once
 
 #include <array>
@@ -25,7 +27,7 @@ namespace zero3::sim {
 // The communicators of one run: for data and for headers, by process group.
 class MpiGroups {
  public:
-  explicit MpiGroups(const MpiJob& job);
+  explicit MpiGroups(MpiJob& job);
   ~MpiGroups();
   MpiGroups(const MpiGroups&) = delete;
   MpiGroups& operator=(const MpiGroups&) = delete;
@@ -60,16 +62,14 @@ class MpiCommunicator final : public RankCommunicator {
     int64_t number;
 
     bool operator==(const Header&) const = default;
+    int tag() const;
   };
-  static_assert(sizeof(Header) == kHeaderBytes);
   struct Posted {
     Header own = {};
-    std::vector<Header> all = {};     // empty: they come with the data
-    std::span<std::byte> parts = {};  // of an all-gather, one a rank
-    size_t part_bytes = 0;
+    std::vector<Header> all = {};  // of all ranks; an all-gather has none
     std::vector<int64_t> ints = {};
-    std::array<MPI_Request, 2> requests = {MPI_REQUEST_NULL,
-                                           MPI_REQUEST_NULL};  // of the headers, of the data
+    std::vector<MPI_Request> requests = {};  // of an all-gather's messages; of the headers, then of the data
+    bool has_data = false;                   // its data is on the way
   };
 
   Raised start() override;
@@ -79,9 +79,7 @@ class MpiCommunicator final : public RankCommunicator {
   void post_all_gather(const Collective& collective, Posted& posted);
   void post_headers(const Collective& collective, Posted& posted);
   void post_data(const Collective& collective, Posted& posted);
-  static bool complete(MPI_Request& request);
-  // Whether all ranks issued the same: null as long as it is not known.
-  static std::optional<bool> alike(Posted& posted);
+  static bool complete(Posted& posted);
 
   const MpiJob& job_;
   const MpiGroups& groups_;

@@ -1,6 +1,9 @@
 #include "sim/backends/mpi/mpi_job.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
+#include <map>
 #include <thread>
 
 #include <fmt/format.h>
@@ -14,27 +17,38 @@ constexpr int kTag = 1;
 constexpr auto kSpin = std::chrono::milliseconds(20);
 constexpr auto kYield = std::chrono::milliseconds(1);
 constexpr auto kNap = std::chrono::microseconds(200);
-// Beyond the time of its collectives, a rank has this long to come to the end.
-constexpr int kGraceMs = 30'000;
+// Ranks that all wait for one another answer a roll call at once.
+constexpr int kRollCallMs = 5'000;
+// All that is said beside the collectives goes over it, and nothing else.
+const MPI_Comm kControl = MPI_COMM_WORLD;
 
 }  // namespace
 
+// Nothing here but MPI_Init waits without end for a process that does not come.
 MpiJob::MpiJob(int timeout_ms) : timeout_ms_(timeout_ms) {
   MPI_Init(nullptr, nullptr);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // hears of what fails in a request
-  MPI_Comm_dup(MPI_COMM_WORLD, &control_);
-  MPI_Comm_rank(control_, &rank_);
-  MPI_Comm_size(control_, &size_);
-  MPI_Comm here = MPI_COMM_NULL;
-  int ranks_here = 1;
-  MPI_Comm_split_type(control_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
-  MPI_Comm_size(here, &ranks_here);
-  MPI_Comm_free(&here);
-  crowded_ = static_cast<unsigned>(ranks_here) > std::thread::hardware_concurrency();
+  MPI_Comm_set_errhandler(kControl, MPI_ERRORS_RETURN);  // hears of what fails in a request
+  MPI_Comm_rank(kControl, &rank_);
+  MPI_Comm_size(kControl, &size_);
+  crowded_ = is_crowded();
+}
+
+// Whether any machine of the job has fewer processors than ranks.
+bool MpiJob::is_crowded() {
+  std::array<char, MPI_MAX_PROCESSOR_NAME> name = {};
+  int length = 0;
+  MPI_Get_processor_name(name.data(), &length);
+  std::map<std::string, unsigned> ranks_on;
+  unsigned most = 0;
+  for (const std::string& machine : gather(name.data())) most = std::max(most, ++ranks_on[machine]);
+  return std::stoul(from_rank0(std::to_string(most))) > std::thread::hardware_concurrency();
 }
 
 MpiJob::~MpiJob() {
-  MPI_Comm_free(&control_);
+  // MPI_Finalize would wait for a stopped process for ever.
+  MPI_Request everyone = MPI_REQUEST_NULL;
+  MPI_Ibarrier(kControl, &everyone);
+  wait_for_all(everyone);
   MPI_Finalize();
 }
 
@@ -57,7 +71,7 @@ bool MpiJob::receive(int from, std::string& text) const {
   int arrived = 0;
   MPI_Message message = MPI_MESSAGE_NULL;
   MPI_Status status;
-  MPI_Improbe(from, kTag, control_, &arrived, &message, &status);
+  MPI_Improbe(from, kTag, kControl, &arrived, &message, &status);
   if (arrived == 0) return false;
   int bytes = 0;
   MPI_Get_count(&status, MPI_CHAR, &bytes);
@@ -68,7 +82,7 @@ bool MpiJob::receive(int from, std::string& text) const {
 
 void MpiJob::send(int to, const std::string& text) const {
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Isend(text.data(), static_cast<int>(text.size()), MPI_CHAR, to, kTag, control_, &request);
+  MPI_Isend(text.data(), static_cast<int>(text.size()), MPI_CHAR, to, kTag, kControl, &request);
   const bool sent = poll(
       [&request] {
         int done = 0;
@@ -88,7 +102,7 @@ std::string MpiJob::who_is_missing(const std::vector<bool>& came) const {
                      missing);
 }
 
-std::vector<std::string> MpiJob::gather(const std::string& own) {
+std::vector<std::string> MpiJob::gather(const std::string& own, int wait_ms) {
   if (rank_ != 0) {
     send(0, own);
     return {};
@@ -107,7 +121,7 @@ std::vector<std::string> MpiJob::gather(const std::string& own) {
         }
         return left == 0;
       },
-      2 * timeout_ms_ + kGraceMs);
+      wait_ms);
   if (!complete) abort(who_is_missing(came), 3);
   return all;
 }
@@ -123,10 +137,26 @@ std::string MpiJob::from_rank0(const std::string& own) {
   return text;
 }
 
-MPI_Comm MpiJob::duplicate() const {
+MPI_Comm MpiJob::duplicate() {
   MPI_Comm copy = MPI_COMM_NULL;
-  MPI_Comm_dup(control_, &copy);
+  MPI_Request everyone = MPI_REQUEST_NULL;
+  MPI_Comm_idup(kControl, &copy, &everyone);
+  wait_for_all(everyone);
   return copy;
+}
+
+void MpiJob::wait_for_all(MPI_Request request) {
+  const bool came = poll(
+      [&request] {
+        int done = 0;
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        return done != 0;
+      },
+      timeout_ms_ + kGraceMs);
+  if (came) return;
+  gather("", kRollCallMs);  // names who does not come, unless it is rank 0
+  from_rank0("");
+  abort("all ranks are there, and yet do not come together: the machine is too slow for this --timeout", 5);
 }
 
 void MpiJob::abort(const std::string& why, int code) const {

@@ -41,12 +41,12 @@ class MpiJob {
 
   // Tells rank 0, which gets what every rank told, by rank; the others get nothing. A rank that does not come within
   // the time that all its collectives may take ends the job.
-  std::vector<std::string> gather(const std::string& own);
+  std::vector<std::string> gather(const std::string& own) { return gather(own, 2 * timeout_ms_ + kGraceMs); }
   // What rank 0 says, everywhere.
   std::string from_rank0(const std::string& own);
 
-  // A communicator of the same ranks, whose errors are returned.
-  MPI_Comm duplicate() const;
+  // A communicator of the same ranks. All of them have to come, as to gather().
+  MPI_Comm duplicate();
   // Ends all processes at once.
   [[noreturn]] void abort(const std::string& why, int code) const;
 
@@ -63,15 +63,21 @@ class MpiJob {
   }
 
  private:
+  // Beyond the time of its collectives, a rank has this long to come to the end.
+  static constexpr int kGraceMs = 15'000;
+
+  std::vector<std::string> gather(const std::string& own, int wait_ms);
+  bool is_crowded();
   bool receive(int from, std::string& text) const;
   void send(int to, const std::string& text) const;
+  // Waits until the request is complete, which takes all ranks: ends the job where one does not come.
+  void wait_for_all(MPI_Request request);
   std::string who_is_missing(const std::vector<bool>& came) const;
 
   int timeout_ms_;
   int rank_ = 0;
   int size_ = 1;
   bool crowded_ = false;
-  MPI_Comm control_ = MPI_COMM_NULL;
 };
 
 }  // namespace zero3::sim
