@@ -2,26 +2,9 @@
 
 #include <memory>
 
+#include "sim/unowned_watcher.h"
+
 namespace zero3::sim {
-namespace {
-
-// simulate() destroys its watchers: what they found is kept elsewhere.
-class Kept final : public RankWatcher {
- public:
-  explicit Kept(RecordingAuditor& kept) : kept_(kept) {}
-
-  void on_event(const Event& event) override { kept_.on_event(event); }
-  void after_statement(const Statement& statement, const Failure* failure,
-                       const RankRunner& runner) override {
-    kept_.after_statement(statement, failure, runner);
-  }
-
- private:
-  RecordingAuditor& kept_;
-};
-
-}  // namespace
-
 RecordingAuditor::RecordingAuditor(int rank, const Settings& settings, const Behaviour& behaviour)
     : recording_{.rank = rank, .gathers_singly = behaviour.coordinator == Coordinator::kPrefetch},
       recorder_(recording_, behaviour),
@@ -53,7 +36,7 @@ WatchedRun simulate_watched(const Experiment& experiment, const Release& release
   run.result = simulate(experiment, {release, seed, [&](int rank) {
                                        watchers.push_back(std::make_unique<RecordingAuditor>(
                                            rank, experiment.settings, behaviour));
-                                       return std::make_unique<Kept>(*watchers.back());
+                                       return std::make_unique<UnownedWatcher>(*watchers.back());
                                      }});
   for (const auto& watcher : watchers) {
     run.recordings.push_back(watcher->recording());

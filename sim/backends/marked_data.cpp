@@ -16,12 +16,6 @@ uint32_t word_of(int ds_id, int64_t index, int64_t ds_numel) {
 
 int ds_id_of(uint32_t word) { return static_cast<int>(word >> kIndexBits) - 1; }
 
-int64_t sum_of(const std::vector<int64_t>& numbers) {
-  int64_t sum = 0;
-  for (const int64_t number : numbers) sum += number;
-  return sum;
-}
-
 }  // namespace
 
 const std::vector<uint32_t>& MarkedData::own_shard(int ds_id, int64_t shard, int64_t ds_numel) {
@@ -87,7 +81,7 @@ void MarkedData::check(const Collective& collective, size_t index, const std::ve
   if (collective.kind != CollectiveKind::kAllGather && collective.kind != CollectiveKind::kReduceScatter)
     return;
   const bool reduced = collective.kind == CollectiveKind::kReduceScatter;
-  const auto part = static_cast<size_t>(sum_of(collective.shards));
+  const auto part = static_cast<size_t>(collective.shard_numel);
   size_t at = 0;
   for (size_t i = 0; i < collective.ds_ids.size(); ++i) {
     const int64_t shard = collective.shards[i];

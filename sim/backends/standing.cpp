@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/fnv1a.h"
 #include "sim/run_file/run_file.h"
 
 namespace zero3::sim {
@@ -45,16 +46,6 @@ Standing agreed_on(const std::vector<Standing>& by_rank) {
       other - by_rank.begin(), first.next, other - by_rank.begin(), other->next);
   return wrong;
 }
-
-namespace {
-
-uint64_t fnv1a(const std::string& bytes) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
-}  // namespace
 
 std::string binary_text() {
   std::ifstream executable("/proc/self/exe", std::ios::binary);

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/short_form.h"
+#include "sim/unowned_watcher.h"
 
 namespace zero3::sim {
 namespace {
@@ -29,21 +30,8 @@ Audited audited(const std::string& release, const std::string& program, const Sh
   const Experiment experiment = parse_short_form(program, options);
   const Release chosen = *Release::parse(release);
   Audit audit(experiment.settings, behaviour_of(chosen));
-  // Watches without being owned by the run.
-  class Forward final : public RankWatcher {
-   public:
-    explicit Forward(Audit& audit) : audit_(audit) {}
-    void on_event(const Event& event) override { audit_.on_event(event); }
-    void after_statement(const Statement& statement, const Failure* failure,
-                         const RankRunner& runner) override {
-      audit_.after_statement(statement, failure, runner);
-    }
-
-   private:
-    Audit& audit_;
-  };
   const SimulationResult result =
-      simulate(experiment, {chosen, 0, [&](int) { return std::make_unique<Forward>(audit); }});
+      simulate(experiment, {chosen, 0, [&](int) { return std::make_unique<UnownedWatcher>(audit); }});
   return {audit.usage(), audit.faults(), result.failed()};
 }
 

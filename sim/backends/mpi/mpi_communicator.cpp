@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/fnv1a.h"
+
 namespace zero3::sim {
 namespace {
 
@@ -37,11 +39,7 @@ bool MpiCommunicator::has_open_collectives() {
 
 // Of 27 bits, which Open MPI and MPICH take: other headers have other tags, but for one in a hundred million.
 int MpiCommunicator::Header::tag() const {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const int64_t part : {kind, numel, source_rank, number}) {
-    for (int shift = 0; shift < 64; shift += 8)
-      hash = (hash ^ (static_cast<uint64_t>(part) >> shift & 0xff)) * 0x100000001b3;
-  }
+  const uint64_t hash = fnv1a({reinterpret_cast<const char*>(this), sizeof(*this)});
   return static_cast<int>((hash ^ hash >> 32) & 0x7ffffff);
 }
 
