@@ -1,5 +1,6 @@
 // The backward half of ForwardPass: what each autograd node does when its turn comes.
 #include <algorithm>
+#include <utility>
 
 #include "coordinator/forward_pass.h"
 #include "coordinator/summary.h"
@@ -80,46 +81,51 @@ Raised ForwardPass::backward() {
 
 Raised ForwardPass::run_tape(int root) {
   return tape_.backward(
-      root, [this](int index) { return run_node(index); },
-      [this](Param& param) { return accumulate(param); });
+      root, [this](int index, bool& gradient) { return run_node(index, gradient); },
+      [this](Param& param, bool gradient) { return accumulate(param, gradient); });
 }
 
-Raised ForwardPass::accumulate(Param& param) {
+// A param that receives no gradient keeps what it had; its hooks run all the same.
+Raised ForwardPass::accumulate(Param& param, bool gradient) {
   const bool empty_gradient = std::ranges::find(empty_gradients_, &param) != empty_gradients_.end();
-  if (empty_gradient ? param.ds_shape.back() != 1
-                     : !param.data_is_full && param.ds_numel > 0 && param.ds_shape.size() > 1) {
+  if (gradient && (empty_gradient ? param.ds_shape.back() != 1
+                                  : !param.data_is_full && param.ds_numel > 0 && param.ds_shape.size() > 1)) {
     return raise(FailureKind::kEmptyWeight, "RuntimeError",
                  shape_mismatch(param, runtime_.behaviour.partitioned_data_numel), {&param});
   }
-  param.has_grad = true;
+  if (gradient) param.has_grad = true;
   if (!is_optimized(param)) return nullptr;
   if (reduced_with_leaf(param)) {
-    leaf_gradients_.push_back(&param);
+    if (gradient) leaf_gradients_.push_back(&param);
     return nullptr;
   }
-  gradients_.push_back(&param);
+  if (param.has_grad) gradients_.push_back(&param);
   return on_gradient_ ? through(on_gradient_(param), "reduce_partition_and_remove_grads") : nullptr;
 }
 
-Raised ForwardPass::run_node(int index) {
+// DeepSpeed's own autograd functions take zeros for a gradient that is not there.
+Raised ForwardPass::run_node(int index, bool& gradient) {
   const Node node = tape_.node(index);
+  if (node.kind != NodeKind::kOp && node.kind != NodeKind::kLeafInput) gradient = true;
   switch (node.kind) {
-    case NodeKind::kOp: return run_op(index);
+    case NodeKind::kOp: return run_op(index, gradient);
     case NodeKind::kPreBackward: return through(run_pre_backward(node), "backward");
     case NodeKind::kPostBackward: return through(run_post_backward(node), "backward");
     case NodeKind::kLeafInput:
       return --node.module->leaf_inputs_remaining == 0 ? reduce_leaf_module_grads(*node.module) : nullptr;
     case NodeKind::kLeafBackward: return reduce_leaf_module_grads(*node.module);
-    case NodeKind::kCheckpoint: return recompute_reentrant(index);
+    case NodeKind::kCheckpoint: return recompute_reentrant(index, gradient);
+    case NodeKind::kRegionInput: input_reached_ = true; return nullptr;
   }
   return nullptr;
 }
 
-Raised ForwardPass::run_op(int index) {
+Raised ForwardPass::run_op(int index, bool& gradient) {
   const Node node = tape_.node(index);
-  if (!node.saves) return nullptr;
   const bool wrapped =
       runtime_.behaviour.linear_is_wrapped && node.module != nullptr && node.module->is_linear;
+  if (wrapped) gradient = true;
+  if (!node.saves) return nullptr;
   Raised raised = node.freed ? raise(FailureKind::kNoGradient, "RuntimeError", kSecondBackward)
                              : check_weight(node, wrapped);
   if (raised) return wrapped ? through(std::move(raised), "backward") : std::move(raised);
@@ -150,20 +156,27 @@ Raised ForwardPass::run_post_backward(const Node& node) {
 }
 
 // torch.utils.checkpoint, use_reentrant=True: the region runs again with grad, on a detached input, and a backward of
-// its own runs inside this one.
-Raised ForwardPass::recompute_reentrant(int index) {
+// its own runs inside this one. What that leaves at the input is the region's gradient: none, if it does not get there.
+// (Of a recorded region nobody knows; it is taken to get there.)
+Raised ForwardPass::recompute_reentrant(int index, bool& gradient) {
   if (tape_.node(index).freed) return raise(FailureKind::kNoGradient, "RuntimeError", kSecondBackward);
   tape_.node(index).freed = true;
   const auto [call, input] = reentrant_[static_cast<size_t>(tape_.node(index).frame)];
   const bool outer_grad = grad_enabled_;
   grad_enabled_ = true;
   std::vector<Value> outputs;
-  Raised raised = call_checkpointed_part(call, Value{-1, input.requires_grad}, outputs);
+  const bool watched = input.requires_grad && !call.is_region();
+  const int at_input = watched ? tape_.add({.kind = NodeKind::kRegionInput}) : -1;
+  Raised raised = call_checkpointed_part(call, Value{at_input, input.requires_grad}, outputs);
   grad_enabled_ = outer_grad;
   if (raised) return raised;
   const Value inner = joined(outputs);
   if (inner.node < 0) return raise(FailureKind::kNoGradient, "RuntimeError", kNothingRecomputed);
-  return run_tape(inner.node);
+  const bool outer_reached = std::exchange(input_reached_, false);
+  raised = run_tape(inner.node);
+  const bool reached = std::exchange(input_reached_, outer_reached);
+  gradient = reached || !watched;
+  return raised;
 }
 
 // use_reentrant=False: the first saved tensor that backward unpacks runs the region again, until the last tensor it had

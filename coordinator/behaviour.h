@@ -60,8 +60,8 @@ struct Behaviour {
   bool reuse_loop_stops_at_distance = false;     // >= where it was >
   bool zero_reuse_distance_never_keeps = false;  // v1: max_reuse_distance 0 is not compared at all
   bool release_iterates_set = false;
-  bool gather_needs_missing_partition = false;
-  bool gathers_in_groups = false;  // quantised params apart from the others
+  bool gather_needs_missing_partition = false;  // a fetch or a prefetch of no elements gathers nothing
+  bool gathers_in_groups = false;               // quantised params apart from the others
   Availability n_available_zeroed = Availability::kNever;
   bool active_backward_stack = false;  // leftovers drained, recompute attributed
   bool leaf_fetch_lock = false;

@@ -98,10 +98,12 @@ Raised Engine::backward_without_optimizer() {
                  "backward");
 }
 
+bool Engine::is_gradient_accumulation_boundary() const {
+  return (micro_steps_ + 1) % runtime_.settings.gradient_accumulation_steps == 0;
+}
+
 Raised Engine::step(bool overflow) {
-  const int cycle = runtime_.settings.gradient_accumulation_steps;
-  const bool boundary = (micro_steps_ + 1) % cycle == 0;
-  if (boundary) {
+  if (is_gradient_accumulation_boundary()) {
     if (!options_.with_optimizer && runtime_.behaviour.offload_is_optimizer) return step_without_optimizer();
     if (Raised raised = optimizer_step(overflow))
       return through(through(through(std::move(raised), "step"), "_take_model_step"), "step");

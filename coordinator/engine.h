@@ -86,6 +86,8 @@ class Engine {
   Raised load_module_state_dict();
   static void copy_over(Module& module);
   void compare_shapes(const Module& module, const std::string& prefix, std::string& mismatches) const;
+  bool is_gradient_accumulation_boundary() const;
+  Raised check_missing_gradient() const;
   Raised reduce_gradients();
   Raised partition_gradients() const;
   Raised optimizer_step(bool overflow);

@@ -250,7 +250,10 @@ Value ForwardPass::op(Module* module, std::span<const Value> inputs, std::span<P
   for (const Value& input : inputs) {
     if (input.requires_grad && input.node >= 0) tape_.add_input(input.node);
   }
-  for (Param* param : weights) {
+  // torch's Linear gives the bias its gradient first, DeepSpeed's own the weight.
+  const bool first_comes_first = is_linear && runtime_.behaviour.linear_is_wrapped;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    Param* param = weights[first_comes_first ? weights.size() - 1 - i : i];
     if (param->requires_grad) tape_.add_weight(param);
   }
   if (saves) count_save();

@@ -1,6 +1,7 @@
 // Runs a plan as torch runs a model: hooks around each module, autograd nodes for what it computes, and backward.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,6 +14,8 @@ namespace zero3 {
 
 class ForwardPass {
  public:
+  using OnGradient = std::function<Raised(Param& param)>;
+
   // `partitioner` gathers weights read outside their module.
   ForwardPass(Process& process, Runtime& runtime, Partitioner& partitioner)
       : process_(process), runtime_(runtime), partitioner_(partitioner) {}
@@ -22,9 +25,9 @@ class ForwardPass {
   // of the coming backward; a forward without grad leaves the loss that was there.
   Raised run(std::span<const Call> calls, bool grad_enabled, bool input_requires_grad, bool in_engine);
   // loss.backward(). The params that received a gradient, in order, are in gradients() afterwards.
-  // `on_gradient` hears of each as it is accumulated.
+  // `on_gradient` hears of each as it is accumulated, and of those to which backward came without one.
   Raised backward();
-  void set_on_gradient(Tape::Accumulate on_gradient) { on_gradient_ = std::move(on_gradient); }
+  void set_on_gradient(OnGradient on_gradient) { on_gradient_ = std::move(on_gradient); }
   const std::vector<Param*>& gradients() const { return gradients_; }
   // Those among them whose gradient was made while the param was partitioned.
   const std::vector<Param*>& empty_gradients() const { return empty_gradients_; }
@@ -59,11 +62,11 @@ class ForwardPass {
   int kept_version(const Module& linear, std::span<const Value> inputs) const;
   Value wrap_post_backward(Module& module, ParameterOffload* owner, Value input);
   Value wrap_pre_backward(Module& module, ParameterOffload* owner, Value output);
-  Raised run_node(int index);
-  Raised run_op(int index);
+  Raised run_node(int index, bool& gradient);
+  Raised run_op(int index, bool& gradient);
   Raised run_pre_backward(const Node& node);
   Raised run_post_backward(const Node& node);
-  Raised recompute_reentrant(int index);
+  Raised recompute_reentrant(int index, bool& gradient);
   Raised recompute_frame(int index);
   // Whether the optimizer has it, and so a hook on its gradient.
   bool is_optimized(const Param& param) const;
@@ -73,7 +76,7 @@ class ForwardPass {
   void wrap_leaf_outputs(Module& module, std::vector<Value>& outputs);
   Raised check_leaf(const Module& module, const std::vector<Value>& outputs) const;
   Raised reduce_leaf_module_grads(const Module& leaf);
-  Raised accumulate(Param& param);
+  Raised accumulate(Param& param, bool gradient);
   Raised run_tape(int root);
   Raised call_in_frame(const Call& call, Value input, std::vector<Value>& outputs);
   Raised call_checkpointed_part(const Call& call, Value input, std::vector<Value>& outputs);
@@ -90,7 +93,7 @@ class ForwardPass {
   std::vector<Frame> frames_;
   std::vector<std::pair<Call, Value>> reentrant_;  // by Node::frame of a kCheckpoint node
   std::vector<Param*> gradients_;
-  Tape::Accumulate on_gradient_;         // null: nobody reduces gradients
+  OnGradient on_gradient_;               // null: nobody reduces gradients
   std::vector<Param*> leaf_gradients_;   // accumulated or made, of params in leaf modules
   std::vector<Param*> empty_gradients_;  // made while the param was partitioned
   Value loss_;
@@ -102,6 +105,7 @@ class ForwardPass {
   bool stops_at_mark_ = false;          // a recomputation whose region says where it stops
   bool stopped_ = false;
   int backward_depth_ = 0;
+  bool input_reached_ = false;  // the backward of a region that runs again came to its input
 };
 
 }  // namespace zero3

@@ -5,29 +5,32 @@
 namespace zero3 {
 
 void GradientBuffer::arrive(const std::vector<Param*>& gradients) {
-  for (Param* param : gradients) {
+  for (const Param* param : gradients) {
     if (param->ds_numel == 0) continue;
-    arrived_.push_back({param, first_of_cycle_});
+    any_arrived_ = true;
+    arrived_.push_back(param->ds_id);
     spoiled_took_part_ = spoiled_took_part_ || (!spoiled_.empty() && spoiled_.contains(param->ds_id));
+    if (overflowed_.empty()) continue;
+    if (first_of_cycle_)
+      overflowed_.erase(param->ds_id);
+    else
+      added_to_overflowed_ = added_to_overflowed_ || overflowed_.contains(param->ds_id);
   }
   first_of_cycle_ = false;
 }
 
+void GradientBuffer::drop() {
+  arrived_.clear();
+  overflowed_.clear();
+}
+
 void GradientBuffer::settle(bool overflow) {
   overflow = overflow || spoiled_took_part_;
-  arrived_overflowed_ = false;
-  if (overflow || !overflowed_.empty()) {
-    for (const Arrived& gradient : arrived_) {
-      if (overflow)
-        overflowed_.insert(gradient.param->ds_id);
-      else if (gradient.overwrites)
-        overflowed_.erase(gradient.param->ds_id);
-      arrived_overflowed_ = arrived_overflowed_ || overflowed_.contains(gradient.param->ds_id);
-    }
-  }
+  if (overflow) overflowed_.insert(arrived_.begin(), arrived_.end());
+  arrived_overflowed_ = added_to_overflowed_ || (overflow && any_arrived_);
   arrived_.clear();
   first_of_cycle_ = true;
-  spoiled_took_part_ = false;
+  any_arrived_ = added_to_overflowed_ = spoiled_took_part_ = false;
 }
 
 }  // namespace zero3

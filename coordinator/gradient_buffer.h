@@ -14,6 +14,8 @@ class GradientBuffer {
   // The gradients that one backward has reduced. Those of the first since the step overwrite what the buffer holds
   // of their params, those of later ones are added to it.
   void arrive(const std::vector<Param*>& gradients);
+  // v1: what comes from now on finds an empty buffer. What is in it takes part in the coming step all the same.
+  void drop();
   // The step at the end of the accumulation cycle; `overflow`: what arrived in the cycle had overflowed.
   void settle(bool overflow);
   // The optimizer updates the weights with what the buffer holds. Those it spoils make gradients that overflow.
@@ -25,15 +27,12 @@ class GradientBuffer {
   bool arrived_overflowed() const { return arrived_overflowed_; }
 
  private:
-  struct Arrived {
-    Param* param;
-    bool overwrites;
-  };
-
-  std::vector<Arrived> arrived_;  // since the step
-  std::set<int64_t> overflowed_;  // ds_ids of partitions in the buffer
+  std::vector<int64_t> arrived_;  // ds_ids, since the step, as far as they are in the buffer
+  std::set<int64_t> overflowed_;  // of partitions in the buffer
   std::set<int64_t> spoiled_;     // of weights
   bool first_of_cycle_ = true;
+  bool any_arrived_ = false;
+  bool added_to_overflowed_ = false;
   bool spoiled_took_part_ = false;
   bool arrived_overflowed_ = false;
 };

@@ -25,13 +25,28 @@ Raised Engine::on_gradient(Param& param, const Engine& running) {
   if (foreign && std::ranges::find(offload_.parameters(), &param) == offload_.parameters().end())
     return nullptr;
   const bool no_buffer = !options_.with_optimizer && runtime_.behaviour.gradient_buffer_needs_optimizer;
-  if (!states_offloaded_ && !no_buffer) return foreign ? keep_foreign_gradient(param) : nullptr;
+  if (!states_offloaded_ && !no_buffer) {
+    if (!param.has_grad) return check_missing_gradient();
+    return foreign ? keep_foreign_gradient(param) : nullptr;
+  }
   const std::string stage3(runtime_.behaviour.stage3_class);
   Raised raised = states_offloaded_ ? no_attribute("NoneType", "narrow")
                                     : no_attribute(stage3, "_" + stage3 + "__ipg_bucket_flat_buffer");
   return through(std::move(raised),
                  {"__add_grad_to_ipg_bucket", "reduce_independent_p_g_buckets_and_remove_grads",
                   "reduce_ready_partitions_and_remove_grads"});
+}
+
+// The hook of a param to which backward came without a gradient, as it does where a reentrant region hands on none.
+Raised Engine::check_missing_gradient() const {
+  if (runtime_.behaviour.coordinator != Coordinator::kPrefetch) {
+    return through(no_attribute("NoneType", "numel"),
+                   {"__add_grad_to_ipg_bucket", "reduce_independent_p_g_buckets_and_remove_grads",
+                    "reduce_ready_partitions_and_remove_grads"});
+  }
+  if (!runtime_.behaviour.contiguous_gradients) return nullptr;
+  return through(no_attribute("NoneType", "view"), {"reduce_independent_p_g_buckets_and_remove_grads",
+                                                    "reduce_ready_partitions_and_remove_grads"});
 }
 
 // v1 has a buffer for its bucket only while its own engine runs backward.
@@ -68,7 +83,10 @@ Raised Engine::reduce_gradients() {
   if (Raised raised = runtime_.communicator.reduce_scatter(forward_pass_.gradients())) return raised;
   gradient_buffer_.arrive(forward_pass_.gradients());
   for (Param* param : forward_pass_.gradients()) param->has_grad = false;
-  return v1 ? partition_gradients() : nullptr;
+  if (!v1) return nullptr;
+  Raised raised = partition_gradients();
+  if (runtime_.behaviour.contiguous_gradients && is_gradient_accumulation_boundary()) gradient_buffer_.drop();
+  return raised;
 }
 
 // A gradient that the backward of another engine put into the bucket is gone by now, or is there twice.

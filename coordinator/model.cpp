@@ -158,6 +158,24 @@ std::vector<Param*> parameters_of(Module& root) {
   return params.take();
 }
 
+void Process::name_params(Module& root) {
+  for (Param* param : named_params) param->debug_name.clear();
+  named_params.clear();
+  const std::string root_prefix = root.name + ".";  // which names below the outermost module do not have
+  const bool inner = std::ranges::all_of(
+      root.children, [&](const Module* child) { return child->name.starts_with(root_prefix); });
+  for (const Module* module : modules_of(root)) {
+    std::string prefix = module == &root ? "" : module->name + ".";
+    if (inner && prefix.starts_with(root_prefix)) prefix.erase(0, root_prefix.size());
+    for (size_t i = 0; i < module->own_params.size(); ++i) {
+      Param* param = module->own_params[i];
+      if (!param->debug_name.empty()) continue;
+      param->debug_name = prefix + module->own_param_names[i];
+      named_params.push_back(param);
+    }
+  }
+}
+
 std::vector<Param*> Process::convert(std::span<Param* const> params) {
   std::vector<Param*> converted;
   for (Param* param : params) {

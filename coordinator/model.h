@@ -122,6 +122,10 @@ struct Process {
 
   int64_t persisted_numel = 0;  // Init.num_persisted_elements
 
+  std::vector<Param*> named_params;  // those with a debug_name
+
+  // debug_extract_module_and_param_names: the params of named_parameters() alone have a name from now on.
+  void name_params(Module& root);
   // zero.Init of a model's parameters(): gives ids to those that have none. Hands these back.
   std::vector<Param*> convert(std::span<Param* const> params);
 };

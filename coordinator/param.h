@@ -30,8 +30,9 @@ class ActiveSubModules {
 };
 
 struct Param {
-  int ds_id = -1;                 // given at conversion, in model.parameters() order, unique in the process
-  std::string name;               // qualified as in model.named_parameters()
+  int ds_id = -1;          // given at conversion, in model.parameters() order, unique in the process
+  std::string name;        // qualified, as the module calls it that made it
+  std::string debug_name;  // deepspeed.utils.debug: as the engine made last finds it first; "": not there
   std::vector<int64_t> ds_shape;  // of the full parameter
   int64_t ds_numel = 0;           // elements of the full parameter
   bool requires_grad = true;

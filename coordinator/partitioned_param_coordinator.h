@@ -38,6 +38,7 @@ class PartitionedParameterCoordinator final : public ParamCoordinator {
   Raised discard_from_queue(Module& module);
   Raised prefetch(Module& module);
   Reason fill_bucket(int64_t budget, int64_t& chosen_numel);
+  void announce_prefetch();
   Raised all_gather_params(std::span<Param* const> params, Reason reason, const Module& module);
   Raised tracing_error(const Module& module, const std::vector<Param*>& expected,
                        const std::vector<Param*>& got) const;
@@ -73,6 +74,7 @@ class PartitionedParameterCoordinator final : public ParamCoordinator {
   std::vector<Param*> pending_;
   std::vector<Param*> discarded_;
   std::vector<Param*> chosen_;
+  std::vector<int64_t> chosen_steps_;  // of the trace, that each of chosen_ is prefetched for
   std::vector<Param*> missing_;
   std::vector<uint64_t> marks_;  // by ds_id: a param is in the set being built if it carries the current mark
   uint64_t mark_ = 0;

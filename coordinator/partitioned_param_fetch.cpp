@@ -114,8 +114,10 @@ Raised PartitionedParameterCoordinator::prefetch(Module& module) {
   const int64_t budget = std::min(live, bucket);
   int64_t chosen_numel = 0;
   const Reason reason = fill_bucket(budget, chosen_numel);
+  const bool gathers = !behaviour.gather_needs_missing_partition || chosen_numel > 0;
+  if (gathers) announce_prefetch();
   end(reason == Reason::kBucketFull && live < bucket ? Reason::kLiveLimit : reason, chosen_numel, budget);
-  return chosen_.empty() ? nullptr : all_gather_params(chosen_, Reason::kPrefetched, module);
+  return gathers && !chosen_.empty() ? all_gather_params(chosen_, Reason::kPrefetched, module) : nullptr;
 }
 
 // Pops the queue entries of the module's own params, so that they are not prefetched later.
@@ -145,6 +147,7 @@ Raised PartitionedParameterCoordinator::discard_from_queue(Module& module) {
 Reason PartitionedParameterCoordinator::fill_bucket(int64_t budget, int64_t& chosen_numel) {
   const Behaviour& behaviour = runtime_.behaviour;
   chosen_.clear();
+  chosen_steps_.clear();
   ++mark_;
   while (chosen_numel < budget) {
     if (trace_.queue_empty()) return Reason::kQueueEmpty;
@@ -157,17 +160,23 @@ Reason PartitionedParameterCoordinator::fill_bucket(int64_t budget, int64_t& cho
     if (!candidate || is_marked(*param)) continue;
     mark(*param);
     chosen_.push_back(param);
+    chosen_steps_.push_back(step);
     chosen_numel += param->ds_numel;
-    if (param->ds_status == ZeroParamStatus::kNotAvailable) {
-      const auto& order = trace_.submodule_order();
-      runtime_.emit(
-          {.kind = EventKind::kPrefetch,
-           .module = static_cast<size_t>(step) < order.size() ? order[static_cast<size_t>(step)] : nullptr,
-           .params = std::span(&param, 1),
-           .step = step});
-    }
   }
   return Reason::kBucketFull;
+}
+
+// One event for each chosen param that a gather will bring, with the module it is for.
+void PartitionedParameterCoordinator::announce_prefetch() {
+  const auto& order = trace_.submodule_order();
+  for (size_t i = 0; i < chosen_.size(); ++i) {
+    if (chosen_[i]->ds_status != ZeroParamStatus::kNotAvailable) continue;
+    const auto place = static_cast<size_t>(chosen_steps_[i]);
+    runtime_.emit({.kind = EventKind::kPrefetch,
+                   .module = place < order.size() ? order[place] : nullptr,
+                   .params = std::span(&chosen_[i], 1),
+                   .step = chosen_steps_[i]});
+  }
 }
 
 Raised PartitionedParameterCoordinator::all_gather_params(std::span<Param* const> params, Reason reason,

@@ -29,7 +29,8 @@ std::string python_tuple(std::span<const int64_t> ints) {
 
 std::string ds_summary(const Param& param, const Behaviour& behaviour, int world_size, bool debug_name) {
   const std::string id = std::to_string(param.ds_id);
-  const std::string shown_id = debug_name ? "'name=" + param.name + " id=" + id + "'" : id;
+  const std::string name = param.debug_name.empty() ? "unknown" : param.debug_name;
+  const std::string shown_id = debug_name ? "'name=" + name + " id=" + id + "'" : id;
   const std::string full_shape = python_tuple(param.ds_shape);
   std::string text = "{'id': " + shown_id + ", 'status': '" + status_text(param.ds_status) + "'";
   text += ", 'numel': " + std::to_string(param.data_is_full ? param.ds_numel : 0);

@@ -46,6 +46,8 @@ Raised Tape::backward(int root, const Run& run, const Accumulate& accumulate) {
   std::vector<int> open = {root};
   users_of(root) = 0;
   std::vector<int> uses;  // of params within this pass, by ds_id
+  std::vector<bool> receives(nodes_.size(), false);
+  std::vector<bool> param_receives;  // by ds_id
   while (!open.empty()) {
     const int index = open.back();
     open.pop_back();
@@ -62,19 +64,24 @@ Raised Tape::backward(int root, const Run& run, const Accumulate& accumulate) {
       ++users_of(input);
     }
   }
+  param_receives.resize(uses.size(), false);
+  receives[static_cast<size_t>(root)] = true;
   std::priority_queue<int> ready;
   ready.push(root);
   while (!ready.empty()) {
     const int index = ready.top();
     ready.pop();
-    if (Raised raised = run(index)) return raised;
+    bool gradient = receives[static_cast<size_t>(index)];
+    if (Raised raised = run(index, gradient)) return raised;
     const std::span<Param* const> used = weights(index);  // the last one's gradient comes first
     for (size_t i = used.size(); i-- > 0;) {
-      Param* param = used[i];
-      if (--uses[static_cast<size_t>(param->ds_id)] > 0) continue;
-      if (Raised raised = accumulate(*param)) return raised;
+      const auto id = static_cast<size_t>(used[i]->ds_id);
+      if (gradient) param_receives[id] = true;
+      if (--uses[id] > 0) continue;
+      if (Raised raised = accumulate(*used[i], param_receives[id])) return raised;
     }
     for (const int input : inputs(index)) {  // asked for after running, which may have added nodes
+      if (gradient) receives[static_cast<size_t>(input)] = true;
       if (--users_of(input) == 0) ready.push(input);
     }
   }

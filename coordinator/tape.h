@@ -1,7 +1,8 @@
 // The order in which autograd fires: a small model of torch's backward graph.
 //
 // Every node has the sequence number of its creation; a backward pass runs the ready node with the highest one, as
-// torch's engine does on one device. Gradients have no values here, only the question whether they exist.
+// torch's engine does on one device. Gradients have no values here, only the question whether they exist: a node runs
+// without one where all its users hand on none, and so do the hooks of a param's gradient.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,7 @@ enum class NodeKind {
   kLeafInput,     // a hook on the gradient of a leaf module's input
   kLeafBackward,  // the full backward hook of a leaf module
   kCheckpoint,    // torch.utils.checkpoint with use_reentrant=True
+  kRegionInput,   // the detached input of such a region as it runs again
 };
 
 struct Node {
@@ -42,8 +44,9 @@ struct Node {
 
 class Tape {
  public:
-  using Run = std::function<Raised(int node)>;
-  using Accumulate = std::function<Raised(Param& param)>;
+  // `gradient`: whether the node receives one, and afterwards whether it hands one on.
+  using Run = std::function<Raised(int node, bool& gradient)>;
+  using Accumulate = std::function<Raised(Param& param, bool gradient)>;
 
   // Adds a node after all others.
   int add(const Node& node);

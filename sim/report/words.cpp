@@ -76,9 +76,9 @@ std::string_view rule_of(FailureKind kind) {
       return "the fetch queue follows the recorded trace, and its next params are not those of the module "
              "that runs";
     case FailureKind::kNotAvailable:
-      return "the module needs the param, which is in flight, but not in the registry of the coordinator at "
-             "work, so "
-             "that nobody waits for it";
+      return "the module needs the param, and nobody waits for it: it is in flight, but not in the registry "
+             "of "
+             "the coordinator at work, or it has no elements, for which alone nothing is gathered";
     case FailureKind::kFreeActive:
       return "a param that a module still counts as in use cannot be freed: that module's release never came";
     case FailureKind::kEvalBackward:

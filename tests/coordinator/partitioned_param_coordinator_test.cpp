@@ -162,6 +162,23 @@ TEST(Prefetch, ChosenParamNamesTheModuleAndStepItIsFor) {
   EXPECT_EQ(chosen.front().step, 3);
 }
 
+// v0.10.0, #3784: a bucket of params without elements alone is not gathered (golden program empty-prefetched-alone).
+// They leave the queue all the same.
+TEST(Prefetch, NoElementsAreNoReasonToGather) {
+  const auto prefetched = [](const char* release) {
+    TestEngine engine(release,
+                      {.model = model().layer("A").layer("B", {{64}, {0}}), .prefetch = 100, .persist = -1});
+    engine.run("t:AB");
+    engine.run("t:AB");
+    std::vector<std::string> params;
+    for (const RecordedEvent& event : engine.observer().all(EventKind::kPrefetch))
+      params.push_back(event.params);
+    return params;
+  };
+  EXPECT_THAT(prefetched("0.9.5"), ElementsAre("A", "B", "B.p1"));
+  EXPECT_THAT(prefetched("0.10.0"), ElementsAre("A", "B"));
+}
+
 // --- waiting -------------------------------------------------------------------------------------------------------
 
 // eras.md, 7.1: a param leaves the registry only when a module owning it is fetched, whatever its status.

@@ -13,7 +13,7 @@ using test::release;
 Param adapter() {
   Param param;
   param.ds_id = 292;
-  param.name = "layers.0.lora_A.weight";
+  param.debug_name = "layers.0.lora_A.weight";
   param.ds_shape = {4096, 8};
   param.ds_numel = 32768;
   param.requires_grad = false;

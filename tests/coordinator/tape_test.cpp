@@ -18,11 +18,11 @@ class TapeTest : public testing::Test {
   }
   std::vector<int> backward(int root) {
     std::vector<int> order;
-    const auto run = [&](int index) {
+    const auto run = [&](int index, bool&) {
       order.push_back(index);
       return Raised{};
     };
-    const auto accumulate = [&](Param& param) {
+    const auto accumulate = [&](Param& param, bool) {
       gradients_.emplace_back(order.back(), &param);
       return Raised{};
     };
@@ -30,7 +30,7 @@ class TapeTest : public testing::Test {
     return order;
   }
 
-  static Raised ignore(Param&) { return nullptr; }
+  static Raised ignore(Param&, bool) { return nullptr; }
 
   Tape tape_;
   std::vector<std::pair<int, Param*>> gradients_;  // accumulated after which node
@@ -80,7 +80,7 @@ TEST_F(TapeTest, FailureEndsThePass) {
   node({0});
   node({1});
   std::vector<int> order;
-  const auto run = [&](int index) {
+  const auto run = [&](int index, bool&) {
     order.push_back(index);
     return index == 1 ? raise(FailureKind::kInternal, "RuntimeError", "here") : nullptr;
   };
@@ -94,11 +94,11 @@ TEST_F(TapeTest, NodesMayBeAddedAndRunMeanwhile) {
   node({});
   node({0});
   std::vector<int> order;
-  const auto run_inner = [&](int index) {
+  const auto run_inner = [&](int index, bool&) {
     order.push_back(index);
     return Raised{};
   };
-  const auto run = [&](int index) {
+  const auto run = [&](int index, bool&) {
     order.push_back(index);
     if (index != 1) return Raised{};
     for (int i = 0; i < 100; ++i) node(i == 0 ? std::vector<int>{} : std::vector<int>{1 + i});
@@ -124,6 +124,36 @@ TEST_F(TapeTest, GradientOfASharedWeightIsAccumulatedOnce) {
   tape_.add_weight(&shared);
   backward(2);
   EXPECT_THAT(gradients_, ElementsAre(std::pair(1, &own), std::pair(0, &shared)));
+}
+
+// A reentrant region that detaches its input hands on no gradient; what comes after it runs, and so do the hooks of its
+// params, unless another node hands one on.
+TEST_F(TapeTest, NodesRunWithoutAGradient) {
+  std::vector<Param> params(3);
+  for (int i = 0; i < 3; ++i) params[static_cast<size_t>(i)].ds_id = i;
+  node({});
+  tape_.add_weight(&params[0]);
+  node({0});
+  tape_.add_weight(&params[1]);
+  const int silent = node({1});
+  tape_.add_weight(&params[2]);
+  const int other = node({0});
+  node({silent, other});
+  std::vector<std::pair<int, bool>> received;
+  std::vector<std::pair<int, bool>> accumulated;
+  const auto run = [&](int index, bool& gradient) {
+    received.emplace_back(index, gradient);
+    if (index == silent) gradient = false;
+    return Raised{};
+  };
+  const auto accumulate = [&](Param& param, bool gradient) {
+    accumulated.emplace_back(param.ds_id, gradient);
+    return Raised{};
+  };
+  EXPECT_EQ(tape_.backward(4, run, accumulate), nullptr);
+  EXPECT_THAT(received, ElementsAre(std::pair(4, true), std::pair(3, true), std::pair(2, true),
+                                    std::pair(1, false), std::pair(0, true)));
+  EXPECT_THAT(accumulated, ElementsAre(std::pair(2, false), std::pair(1, false), std::pair(0, true)));
 }
 
 TEST_F(TapeTest, InputsAndWeightsStayWithTheirNode) {
