@@ -51,8 +51,12 @@ std::vector<std::string> running(const std::string& release, const std::string& 
     const Outcome outcome =
         shell("zero3sim run " + file + " --format json --deepspeed " + release + " --ranks " + ranks);
     if (outcome.exit_code == 2) continue;
-    const json failure = json::parse(outcome.out).at("failure");
-    if (failure.is_null() || failure.at("kind") != "hang") files.push_back(file);
+    const json report = json::parse(outcome.out);
+    std::vector<json> failures = report.at("other_ranks");
+    failures.push_back(report.at("failure"));
+    const bool hangs = std::ranges::any_of(
+        failures, [](const json& failure) { return !failure.is_null() && failure.at("kind") == "hang"; });
+    if (!hangs) files.push_back(file);
   }
   return files;
 }
