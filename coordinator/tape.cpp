@@ -40,49 +40,51 @@ void Tape::clear() {
 }
 
 Raised Tape::backward(int root, const Run& run, const Accumulate& accumulate) {
+  struct Target {   // of gradients: a node or a param within this pass
+    int users = 0;  // still to run
+    bool receives = false;
+  };
   constexpr int kNotReached = -1;
-  std::vector<int> users(nodes_.size(), kNotReached);  // within this pass
-  const auto users_of = [&users](int node) -> int& { return users[static_cast<size_t>(node)]; };
+  std::vector<Target> targets(nodes_.size(), Target{.users = kNotReached});
+  const auto target = [&targets](int node) -> Target& { return targets[static_cast<size_t>(node)]; };
   std::vector<int> open = {root};
-  users_of(root) = 0;
-  std::vector<int> uses;  // of params within this pass, by ds_id
-  std::vector<bool> receives(nodes_.size(), false);
-  std::vector<bool> param_receives;  // by ds_id
+  target(root) = {.users = 0, .receives = true};
+  std::vector<Target> params;  // by ds_id
   while (!open.empty()) {
     const int index = open.back();
     open.pop_back();
     for (const Param* param : weights(index)) {
       const auto id = static_cast<size_t>(param->ds_id);
-      if (id >= uses.size()) uses.resize(id + 1);
-      ++uses[id];
+      if (id >= params.size()) params.resize(id + 1);
+      ++params[id].users;
     }
     for (const int input : inputs(index)) {
-      if (users_of(input) == kNotReached) {
-        users_of(input) = 0;
+      if (target(input).users == kNotReached) {
+        target(input).users = 0;
         open.push_back(input);
       }
-      ++users_of(input);
+      ++target(input).users;
     }
   }
-  param_receives.resize(uses.size(), false);
-  receives[static_cast<size_t>(root)] = true;
+  const auto hand_on = [](bool gradient, Target& to) {  // true: `to` has no user left
+    to.receives = to.receives || gradient;
+    return --to.users == 0;
+  };
   std::priority_queue<int> ready;
   ready.push(root);
   while (!ready.empty()) {
     const int index = ready.top();
     ready.pop();
-    bool gradient = receives[static_cast<size_t>(index)];
+    bool gradient = target(index).receives;
     if (Raised raised = run(index, gradient)) return raised;
     const std::span<Param* const> used = weights(index);  // the last one's gradient comes first
     for (size_t i = used.size(); i-- > 0;) {
-      const auto id = static_cast<size_t>(used[i]->ds_id);
-      if (gradient) param_receives[id] = true;
-      if (--uses[id] > 0) continue;
-      if (Raised raised = accumulate(*used[i], param_receives[id])) return raised;
+      Target& param = params[static_cast<size_t>(used[i]->ds_id)];
+      if (!hand_on(gradient, param)) continue;
+      if (Raised raised = accumulate(*used[i], param.receives)) return raised;
     }
     for (const int input : inputs(index)) {  // asked for after running, which may have added nodes
-      if (gradient) receives[static_cast<size_t>(input)] = true;
-      if (--users_of(input) == 0) ready.push(input);
+      if (hand_on(gradient, target(input))) ready.push(input);
     }
   }
   return nullptr;

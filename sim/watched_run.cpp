@@ -5,6 +5,7 @@
 #include "sim/unowned_watcher.h"
 
 namespace zero3::sim {
+
 RecordingAuditor::RecordingAuditor(int rank, const Settings& settings, const Behaviour& behaviour)
     : recording_{.rank = rank, .gathers_singly = behaviour.coordinator == Coordinator::kPrefetch},
       recorder_(recording_, behaviour),

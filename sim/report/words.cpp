@@ -77,8 +77,7 @@ std::string_view rule_of(FailureKind kind) {
              "that runs";
     case FailureKind::kNotAvailable:
       return "the module needs the param, and nobody waits for it: it is in flight, but not in the registry "
-             "of "
-             "the coordinator at work, or it has no elements, for which alone nothing is gathered";
+             "of the coordinator at work, or it has no elements, for which alone nothing is gathered";
     case FailureKind::kFreeActive:
       return "a param that a module still counts as in use cannot be freed: that module's release never came";
     case FailureKind::kEvalBackward:
