@@ -36,7 +36,7 @@ ParameterOffload::ParameterOffload(Process& process, Module& root, Runtime& runt
       partitioner_(partitioner),
       modules_(modules_of(root)),
       parameters_(parameters_of(root)) {
-  process_.name_params(root_);
+  if (runtime_.behaviour.tracing_error_debug_names) process_.name_params(root_);  // nothing else shows them
   const std::vector<Param*> converted = process_.convert(parameters_);
   if (runtime_.behaviour.init_marks_persistent) mark_at_conversion(converted);
   for (Module* module : modules_) {
