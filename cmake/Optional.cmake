@@ -1,5 +1,6 @@
 # What zero3sim can do only where a library is installed: each is looked for, and said in one table at the end.
 option(ZERO3_MPI "Build the MPI backend where Open MPI is installed" ON)
+option(ZERO3_TORCH "Build real tensors where LibTorch is installed" ON)
 
 # What is off without it goes with it.
 set(zero3_optional_rows "")
@@ -16,6 +17,26 @@ else()
   list(FILTER sim_sources EXCLUDE REGEX "/sim/backends/mpi/")
 endif()
 zero3_optional("MPI" "${MPI_CXX_FOUND}" "${MPI_CXX_VERSION}" "--backend mpi")
+
+# A module of its own: loading LibTorch takes half a second, which runs without tensors do not wait for.
+file(GLOB torch_sources CONFIGURE_DEPENDS sim/tensors/torch/*.cpp)
+list(FILTER sim_sources EXCLUDE REGEX "/sim/tensors/torch/")
+if(ZERO3_TORCH)
+  find_package(Torch QUIET)
+endif()
+zero3_optional("LibTorch" "${TORCH_FOUND}" "${Torch_VERSION}" "--tensors torch")
+
+# Of what the executable has it makes no copy.
+function(zero3_add_torch_module)
+  if(NOT TORCH_FOUND OR NOT torch_sources)
+    return()
+  endif()
+  add_library(zero3sim_torch MODULE ${torch_sources})
+  set_target_properties(zero3sim_torch PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  target_include_directories(zero3sim_torch SYSTEM PRIVATE ${TORCH_INCLUDE_DIRS})
+  target_link_libraries(zero3sim_torch PRIVATE zero3_options fmt::fmt ${TORCH_LIBRARIES})
+  install(TARGETS zero3sim_torch LIBRARY DESTINATION lib/zero3sim)
+endfunction()
 
 # Adds what was found to the library that uses it.
 function(zero3_link_optional target)

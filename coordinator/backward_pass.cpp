@@ -20,15 +20,6 @@ constexpr const char* kSecondBackward =
 constexpr const char* kNothingRecomputed =
     "none of output has requires_grad=True, this checkpoint() is not necessary";
 
-// Before torch 2.1 the hook that unpacks a saved tensor is called from C++, which shows what it raised as text.
-Raised from_saved_tensor_hook(Raised raised) {
-  if (!raised) return nullptr;
-  std::string text = raised->message() + "\n\nAt:";
-  for (auto function = raised->path.rbegin(); function != raised->path.rend(); ++function)
-    text += "\n  " + *function;
-  return raise(raised->kind, "RuntimeError", std::move(text), std::move(raised->params));
-}
-
 // What a region keeps it makes again in backward. torch 2's words; it is the weight's transpose that a Linear keeps,
 // unless it is wrapped.
 Raised check_weight(const Node& node, bool wrapped) {
@@ -69,9 +60,7 @@ bool says_where_it_stops(std::span<const Call> calls) {
 }  // namespace
 
 Raised ForwardPass::backward() {
-  gradients_.clear();
-  empty_gradients_.clear();
-  leaf_gradients_.clear();
+  forget_gradients();
   if (loss_.node < 0) return raise(FailureKind::kNoGradient, "RuntimeError", kNoGradFn);
   ++backward_depth_;
   Raised raised = run_tape(loss_.node);
@@ -85,22 +74,15 @@ Raised ForwardPass::run_tape(int root) {
       [this](Param& param, bool gradient) { return accumulate(param, gradient); });
 }
 
-// A param that receives no gradient keeps what it had; its hooks run all the same.
 Raised ForwardPass::accumulate(Param& param, bool gradient) {
-  const bool empty_gradient = std::ranges::find(empty_gradients_, &param) != empty_gradients_.end();
-  if (gradient && (empty_gradient ? param.ds_shape.back() != 1
-                                  : !param.data_is_full && param.ds_numel > 0 && param.ds_shape.size() > 1)) {
+  const bool fails = has_empty_gradient(param)
+                         ? param.ds_shape.back() != 1
+                         : !param.data_is_full && param.ds_numel > 0 && param.ds_shape.size() > 1;
+  if (gradient && fails) {
     return raise(FailureKind::kEmptyWeight, "RuntimeError",
                  shape_mismatch(param, runtime_.behaviour.partitioned_data_numel), {&param});
   }
-  if (gradient) param.has_grad = true;
-  if (!is_optimized(param)) return nullptr;
-  if (reduced_with_leaf(param)) {
-    if (gradient) leaf_gradients_.push_back(&param);
-    return nullptr;
-  }
-  if (param.has_grad) gradients_.push_back(&param);
-  return on_gradient_ ? through(on_gradient_(param), "reduce_partition_and_remove_grads") : nullptr;
+  return accumulated(param, gradient);
 }
 
 // DeepSpeed's own autograd functions take zeros for a gradient that is not there.
@@ -109,10 +91,9 @@ Raised ForwardPass::run_node(int index, bool& gradient) {
   if (node.kind != NodeKind::kOp && node.kind != NodeKind::kLeafInput) gradient = true;
   switch (node.kind) {
     case NodeKind::kOp: return run_op(index, gradient);
-    case NodeKind::kPreBackward: return through(run_pre_backward(node), "backward");
-    case NodeKind::kPostBackward: return through(run_post_backward(node), "backward");
-    case NodeKind::kLeafInput:
-      return --node.module->leaf_inputs_remaining == 0 ? reduce_leaf_module_grads(*node.module) : nullptr;
+    case NodeKind::kPreBackward: return through(run_pre_backward(*node.module, *node.owner), "backward");
+    case NodeKind::kPostBackward: return through(run_post_backward(*node.module, *node.owner), "backward");
+    case NodeKind::kLeafInput: return leaf_input_has_gradient(*node.module);
     case NodeKind::kLeafBackward: return reduce_leaf_module_grads(*node.module);
     case NodeKind::kCheckpoint: return recompute_reentrant(index, gradient);
     case NodeKind::kRegionInput: input_reached_ = true; return nullptr;
@@ -131,28 +112,6 @@ Raised ForwardPass::run_op(int index, bool& gradient) {
   if (raised) return wrapped ? through(std::move(raised), "backward") : std::move(raised);
   tape_.node(index).freed = true;
   return node.frame >= 0 ? recompute_frame(node.frame) : nullptr;
-}
-
-Raised ForwardPass::run_pre_backward(const Node& node) {
-  constexpr std::string_view kFunction = "_run_before_backward_function";
-  Module& module = *node.module;
-  if (runtime_.behaviour.pre_backward_dedup == PreBackwardDedup::kFlag) {
-    if (module.pre_backward_done) return nullptr;
-    if (Raised raised = node.owner->pre_sub_module_backward(module))
-      return through(std::move(raised), kFunction);
-    module.pre_backward_done = true;
-    return nullptr;
-  }
-  if (module.applied_pre_backward_ref_cnt <= 0) return nullptr;
-  if (Raised raised = node.owner->pre_sub_module_backward(module))
-    return through(std::move(raised), kFunction);
-  --module.applied_pre_backward_ref_cnt;
-  return nullptr;
-}
-
-Raised ForwardPass::run_post_backward(const Node& node) {
-  if (--node.module->ds_grads_remaining != 0) return nullptr;
-  return through(node.owner->post_sub_module_backward(*node.module), "_run_after_backward_function");
 }
 
 // torch.utils.checkpoint, use_reentrant=True: the region runs again with grad, on a detached input, and a backward of

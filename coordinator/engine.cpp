@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "coordinator/forward_pass.h"
 #include "coordinator/summary.h"
 
 namespace zero3 {
@@ -20,12 +21,17 @@ std::string torch_size(const std::vector<int64_t>& shape) { return "torch.Size("
 }  // namespace
 
 Engine::Engine(Process& process, Module& root, const Behaviour& behaviour, const Settings& settings,
-               Communicator& communicator, Observer* observer, Options options)
-    : runtime_{behaviour, settings, communicator, observer},
+               Communicator& communicator, Observer* observer, Options options, ParamTensors* tensors)
+    : runtime_{behaviour, settings, communicator, observer, tensors},
       options_(options),
       partitioner_(runtime_),
-      offload_(process, root, runtime_, partitioner_),
-      forward_pass_(process, runtime_, partitioner_) {
+      offload_(process, root, runtime_, partitioner_) {
+  if (tensors == nullptr) {
+    model_pass_ = std::make_unique<ForwardPass>(process, runtime_, partitioner_);
+  } else {
+    model_pass_ = tensors->make_model_pass(process, runtime_, partitioner_);
+    if (options_.with_optimizer) optimizer_tensors_ = tensors->make_optimizer(offload_.parameters());
+  }
   runtime_.settings.allgather_sequential =
       behaviour.knows_allgather_sequential && settings.allgather_sequential;
   if (runtime_.settings.allgather_sequential && options_.with_optimizer)
@@ -38,7 +44,7 @@ Raised Engine::forward(std::span<const Call> root_children, bool grad_enabled,
   Call call{.module = &offload_.root(), .flow = root_flow};
   call.children.assign(root_children.begin(), root_children.end());
   if (Raised raised =
-          forward_pass_.run(std::span(&call, 1), grad_enabled, options_.input_requires_grad, true)) {
+          model_pass_->run(std::span(&call, 1), grad_enabled, options_.input_requires_grad, true)) {
     return through(std::move(raised), "forward");
   }
   if (grad_enabled || !runtime_.behaviour.no_grad_engine_reset) return nullptr;
@@ -46,16 +52,16 @@ Raised Engine::forward(std::span<const Call> root_children, bool grad_enabled,
 }
 
 Raised Engine::forward_direct(std::span<const Call> calls, bool grad_enabled) {
-  return forward_pass_.run(calls, grad_enabled, options_.input_requires_grad, false);
+  return model_pass_->run(calls, grad_enabled, options_.input_requires_grad, false);
 }
 
 Raised Engine::backward() {
   const Behaviour& behaviour = runtime_.behaviour;
   if (!options_.with_optimizer && behaviour.offload_is_optimizer) return backward_without_optimizer();
-  if (behaviour.torch_style_backward && !forward_pass_.has_loss())
+  if (behaviour.torch_style_backward && !model_pass_->has_loss())
     return through(raise(FailureKind::kNoGradient, "AssertionError", kLossMustBeScalar), "backward");
   has_begun_backward_ = true;
-  if (Raised raised = forward_pass_.backward()) {
+  if (Raised raised = model_pass_->backward()) {
     if (behaviour.torch_style_backward) return through(std::move(raised), "backward");
     return in_optimizer_backward(through(std::move(raised), "backward"));
   }
@@ -85,14 +91,14 @@ Raised Engine::backward_without_optimizer() {
     if (runtime_.behaviour.backward_in_parts) raised = through(std::move(raised), "_do_optimizer_backward");
     return through(std::move(raised), "backward");
   }
-  if (!forward_pass_.has_loss())
+  if (!model_pass_->has_loss())
     return through(raise(FailureKind::kNoGradient, "AssertionError", kLossMustBeScalar), "backward");
   if (runtime_.behaviour.sets_optimizer_boundary) {
     Raised raised =
         through(no_attribute(kOffloadClass, "set_gradient_accumulation_boundary"), "_backward_prologue");
     return through(through(through(std::move(raised), "backward_prologue"), "backward_hook"), "backward");
   }
-  if (Raised raised = forward_pass_.backward()) return through(std::move(raised), "backward");
+  if (Raised raised = model_pass_->backward()) return through(std::move(raised), "backward");
   Raised raised = no_attribute(kOffloadClass, "overlapping_partition_gradients_reduce_epilogue");
   return through(through(through(std::move(raised), "allreduce_gradients"), "_backward_epilogue"),
                  "backward");
@@ -130,6 +136,7 @@ Raised Engine::optimizer_step(bool overflow) {
       return through(std::move(raised), "_partition_all_parameters");
   }
   gradient_buffer_.settle(overflow);
+  if (overflow && optimizer_tensors_ != nullptr) optimizer_tensors_->overflow();
   const bool looks_for_overflow = !behaviour.overflow_checked_in_fp16_only || runtime_.settings.fp16;
   if (looks_for_overflow && behaviour.overflow_read_from_buffer) {
     if (Raised raised = meet_for_overflow()) return raised;
@@ -140,6 +147,7 @@ Raised Engine::optimizer_step(bool overflow) {
     if (Raised raised = meet_for_overflow()) return raised;
     if (gradient_buffer_.arrived_overflowed()) return skip_step();
   }
+  if (optimizer_tensors_ != nullptr) optimizer_tensors_->begin_update();
   if (Raised raised = runtime_.communicator.meet(Meeting::kGradientNorm))
     return through(through(std::move(raised), "get_grad_norm_direct"), "_get_norm_groups");
   if (behaviour.invalid_norm_is_overflow && gradient_buffer_.overflowed()) return skip_step();
@@ -151,6 +159,9 @@ Raised Engine::optimizer_step(bool overflow) {
   // v1 takes zeros for what did not arrive in the cycle, whatever the buffer holds of it.
   if (behaviour.coordinator != Coordinator::kPrefetch) gradient_buffer_.update_weights();
   ++optimizer_steps_;
+  if (optimizer_tensors_ != nullptr)
+    optimizer_tensors_->update(
+        runtime_.settings.gradient_clipping.value_or(behaviour.gradients_clipped_by_default ? 1 : 0));
   return through(gather_persistent(), "_post_step");
 }
 
@@ -231,7 +242,9 @@ Raised Engine::save_16bit_model() {
   if (!runtime_.settings.gather_16bit_weights_on_model_save) return nullptr;
   const std::string_view function = v1 ? "save_fp16_model" : "save_16bit_model";
   if (Raised raised = consolidated_16bit_state_dict()) return through(std::move(raised), function);
-  return through(missing_checkpoint_engine("create"), function);
+  if (Raised raised = missing_checkpoint_engine("create")) return through(std::move(raised), function);
+  if (runtime_.tensors != nullptr) runtime_.tensors->write_state_dict();
+  return nullptr;
 }
 
 Raised Engine::consolidated_16bit_state_dict() {
@@ -243,6 +256,7 @@ Raised Engine::consolidated_16bit_state_dict() {
   if (behaviour.save_16bit_prologue) {
     if (Raised raised = checkpoint_prologue()) return through(std::move(raised), function);
   }
+  if (runtime_.tensors != nullptr) runtime_.tensors->begin_state_dict();
   if (Raised raised = consolidate(offload_.root())) return through(std::move(raised), function);
   return behaviour.save_16bit_prologue ? checkpoint_epilogue() : nullptr;
 }
@@ -252,12 +266,19 @@ Raised Engine::consolidate(Module& module) {
   if (!module.own_params.empty()) {
     if (Raised raised = gather_enter(module.own_params, runtime_.behaviour.save_16bit_modifier ? 0 : -1))
       return through(std::move(raised), "get_layer_state_dict");
+    if (runtime_.tensors != nullptr) add_to_state_dict(module);
     if (Raised raised = gather_exit()) return through(std::move(raised), "get_layer_state_dict");
   }
   for (Module* child : module.children) {
     if (Raised raised = consolidate(*child)) return through(std::move(raised), "get_layer_state_dict");
   }
   return nullptr;
+}
+
+void Engine::add_to_state_dict(const Module& module) const {
+  const std::string prefix = &module == offload_.modules().front() ? "" : module.name + ".";
+  for (size_t i = 0; i < module.own_params.size(); ++i)
+    runtime_.tensors->add_to_state_dict(prefix + module.own_param_names[i], *module.own_params[i]);
 }
 
 Raised Engine::save_checkpoint() {
@@ -271,6 +292,7 @@ Raised Engine::save_checkpoint() {
   if (Raised raised = meet_to_save()) return through(std::move(raised), "save_checkpoint");
   saved_whole_.clear();
   std::ranges::copy_if(offload_.parameters(), std::back_inserter(saved_whole_), &Param::data_is_full);
+  if (optimizer_tensors_ != nullptr) optimizer_tensors_->save_checkpoint();
   if (Raised raised = checkpoint_epilogue()) return through(std::move(raised), "save_checkpoint");
   if (!runtime_.behaviour.checkpoint_barriers) return nullptr;
   return through(runtime_.communicator.meet(Meeting::kCheckpointDone), "save_checkpoint");
@@ -304,10 +326,13 @@ Raised Engine::load_checkpoint() {
   if (runtime_.behaviour.load_prologue) {
     if (Raised raised = checkpoint_prologue()) return through(std::move(raised), "load_checkpoint");
     copy_over(offload_.root());
-    return states_offloaded_ ? load_offloaded() : checkpoint_epilogue();
+    if (states_offloaded_) return load_offloaded();
+    if (optimizer_tensors_ != nullptr) optimizer_tensors_->load_checkpoint();
+    return checkpoint_epilogue();
   }
   if (Raised raised = load_module_state_dict())
     return through(through(std::move(raised), "_load_checkpoint"), "load_checkpoint");
+  if (optimizer_tensors_ != nullptr) optimizer_tensors_->load_checkpoint();
   if (Raised raised = partitioner_.partition(offload_.persistent_parameters(), Reason::kPartitionAll)) {
     return through(std::move(raised), "load_checkpoint");
   }

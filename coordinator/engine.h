@@ -5,13 +5,14 @@
 // allowed and does what a script that caught it would see.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "coordinator/forward_pass.h"
 #include "coordinator/gradient_buffer.h"
+#include "coordinator/model_pass.h"
 #include "coordinator/parameter_offload.h"
 #include "coordinator/partitioner.h"
 #include "coordinator/plan.h"
@@ -28,7 +29,7 @@ class Engine {
 
   // deepspeed.initialize on the model below `root`. Several engines may share a process, a model, or modules.
   Engine(Process& process, Module& root, const Behaviour& behaviour, const Settings& settings,
-         Communicator& communicator, Observer* observer, Options options);
+         Communicator& communicator, Observer* observer, Options options, ParamTensors* tensors = nullptr);
 
   // `root_flow`: of a recorded forward.
   Raised forward(std::span<const Call> root_children, bool grad_enabled,
@@ -98,13 +99,15 @@ class Engine {
   Raised missing_method(const std::string& method) const;
   Raised missing_checkpoint_engine(const std::string& method) const;
   Raised consolidate(Module& module);
+  void add_to_state_dict(const Module& module) const;
   Raised gather_persistent();
 
   Runtime runtime_;
   Options options_;
   Partitioner partitioner_;
   ParameterOffload offload_;
-  ForwardPass forward_pass_;
+  std::unique_ptr<ModelPass> model_pass_;
+  std::unique_ptr<OptimizerTensors> optimizer_tensors_;  // null: without optimizer, or without values
   std::vector<GatherContext> contexts_;
   int micro_steps_ = 0;
   int64_t optimizer_steps_ = 0;

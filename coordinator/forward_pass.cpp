@@ -28,7 +28,7 @@ Raised ForwardPass::call_in_turn(std::span<const Call> calls, Value& value) {
   std::vector<Value> results;
   for (const Call& call : calls) {
     if (call.read != nullptr) {
-      if (Raised raised = read_weight(call.read)) return raised;
+      if (Raised raised = read_weight(call.read, in_engine_)) return raised;
       continue;
     }
     if (call.stops) {
@@ -116,7 +116,7 @@ Raised ForwardPass::call_module(const Call& call, Value input, std::vector<Value
   if (call.flow) return call_recorded(call, input, outputs);
   Module& module = *call.module;
   if (Raised raised = pre_hooks(call, input)) return raised;
-  const bool hooked = module.is_leaf && has_full_backward_hook(module);
+  const bool hooked = module.is_leaf && grad_enabled_ && has_full_backward_hook(module);
   const bool at_input = hooked && input.requires_grad;
   if (at_input) input = wrap_leaf(NodeKind::kLeafBackward, module, input);
   if (Raised raised = run_body(call, input, outputs)) return raised;
@@ -189,7 +189,7 @@ Raised ForwardPass::single_element_weight(const Module& module, Param* param) {
 // Linear's weight cannot be.
 Raised ForwardPass::use_weights(const Module& module, std::span<Param* const> weights) {
   for (Param* param : weights) {
-    if (Raised raised = read_weight(param)) return raised;
+    if (Raised raised = read_weight(param, in_engine_)) return raised;
     if (param->data_is_full || param->ds_numel == 0) continue;
     if (runtime_.behaviour.partitioned_data_numel > 0) {
       if (Raised raised = single_element_weight(module, param)) return raised;
@@ -201,15 +201,6 @@ Raised ForwardPass::use_weights(const Module& module, std::span<Param* const> we
                  {param});
   }
   return nullptr;
-}
-
-Raised ForwardPass::read_weight(Param* param) {
-  if (param->data_is_full || param->ds_status != ZeroParamStatus::kNotAvailable || !in_engine_)
-    return nullptr;
-  Module& running = *process_.forward_module_stack.back();
-  running.register_external(param);
-  runtime_.emit({.kind = EventKind::kExternal, .module = &running, .params = std::span(&param, 1)});
-  return partitioner_.all_gather(std::span(&param, 1), Reason::kAccessed, &running);
 }
 
 Raised ForwardPass::forward_hooks(const Call& call, std::vector<Value>& outputs) {
@@ -224,7 +215,8 @@ Raised ForwardPass::forward_hooks(const Call& call, std::vector<Value>& outputs)
       if (grad_enabled_) continue;
       if (Raised raised = hook.owner->end_of_forward()) return raised;
     } else if (hook.kind == Hook::Kind::kLeafOutput) {
-      if (Raised raised = check_leaf(module, outputs)) return raised;
+      const bool requires_grad = std::ranges::any_of(outputs, &Value::requires_grad);
+      if (Raised raised = check_leaf(module, requires_grad)) return raised;
     } else if (call.flow) {
       outputs.front() = wrap_recorded(call, NodeKind::kPreBackward, hook.owner, outputs.front());
     } else {
@@ -280,30 +272,38 @@ int ForwardPass::kept_version(const Module& linear, std::span<const Value> input
 }
 
 Value ForwardPass::wrap_post_backward(Module& module, ParameterOffload* owner, Value input) {
-  const bool once = runtime_.behaviour.grads_remaining_initialised_once;
-  if (!once || !module.has_grads_remaining) module.ds_grads_remaining = 0;
-  module.has_grads_remaining = true;
+  wraps_inputs(module, input.requires_grad ? 1 : 0);
   if (!input.requires_grad) return input;
-  ++module.ds_grads_remaining;
   if (!grad_enabled_) return {};
-  const int index =
-      tape_.add({.kind = NodeKind::kPostBackward,
-                 .module = &module,
-                 .owner = module.post_bwd_fn_owner != nullptr ? module.post_bwd_fn_owner : owner});
+  const int index = tape_.add(
+      {.kind = NodeKind::kPostBackward, .module = &module, .owner = post_backward_owner(module, owner)});
   if (input.node >= 0) tape_.add_input(input.node);
   return {index, true};
 }
 
 Value ForwardPass::wrap_pre_backward(Module& module, ParameterOffload* owner, Value output) {
-  ++module.applied_pre_backward_ref_cnt;
-  module.pre_backward_done = false;
+  wraps_output(module);
   if (!output.requires_grad || !grad_enabled_) return {};
-  const int index =
-      tape_.add({.kind = NodeKind::kPreBackward,
-                 .module = &module,
-                 .owner = module.pre_bwd_fn_owner != nullptr ? module.pre_bwd_fn_owner : owner});
+  const int index = tape_.add(
+      {.kind = NodeKind::kPreBackward, .module = &module, .owner = pre_backward_owner(module, owner)});
   if (output.node >= 0) tape_.add_input(output.node);
   return {index, true};
+}
+
+Value ForwardPass::wrap_leaf(NodeKind kind, Module& module, Value value) {
+  if (!grad_enabled_) return value;
+  const int index = tape_.add({.kind = kind, .module = &module});
+  if (value.node >= 0) tape_.add_input(value.node);
+  return {index, true};
+}
+
+void ForwardPass::wrap_leaf_outputs(Module& module, std::vector<Value>& outputs) {
+  if (std::ranges::none_of(outputs, &Value::requires_grad)) return;
+  const int index = tape_.add({.kind = NodeKind::kLeafBackward, .module = &module});
+  for (Value& output : outputs) {
+    if (output.node >= 0) tape_.add_input(output.node);
+    if (output.requires_grad) output.node = index;
+  }
 }
 
 }  // namespace zero3

@@ -1,38 +1,25 @@
-// Runs a plan as torch runs a model: hooks around each module, autograd nodes for what it computes, and backward.
+// Runs a plan as torch runs a model, without values: hooks around each module, nodes on a tape for what it computes, and
+// backward.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "coordinator/parameter_offload.h"
-#include "coordinator/plan.h"
+#include "coordinator/model_pass.h"
 #include "coordinator/tape.h"
 
 namespace zero3 {
 
-class ForwardPass {
+class ForwardPass final : public ModelPass {
  public:
-  using OnGradient = std::function<Raised(Param& param)>;
-
-  // `partitioner` gathers weights read outside their module.
   ForwardPass(Process& process, Runtime& runtime, Partitioner& partitioner)
-      : process_(process), runtime_(runtime), partitioner_(partitioner) {}
+      : ModelPass(process, runtime, partitioner) {}
 
-  // Calls modules one after the other: the root alone through engine.forward (`in_engine`), or children directly.
-  // Through the engine, an access to a partitioned weight gathers it, and with grad enabled the output becomes the loss
-  // of the coming backward; a forward without grad leaves the loss that was there.
-  Raised run(std::span<const Call> calls, bool grad_enabled, bool input_requires_grad, bool in_engine);
-  // loss.backward(). The params that received a gradient, in order, are in gradients() afterwards.
-  // `on_gradient` hears of each as it is accumulated, and of those to which backward came without one.
-  Raised backward();
-  void set_on_gradient(OnGradient on_gradient) { on_gradient_ = std::move(on_gradient); }
-  const std::vector<Param*>& gradients() const { return gradients_; }
-  // Those among them whose gradient was made while the param was partitioned.
-  const std::vector<Param*>& empty_gradients() const { return empty_gradients_; }
-  bool has_loss() const { return loss_.requires_grad; }
-  bool in_backward() const { return backward_depth_ > 0; }
+  Raised run(std::span<const Call> calls, bool grad_enabled, bool input_requires_grad,
+             bool in_engine) override;
+  Raised backward() override;
+  bool has_loss() const override { return loss_.requires_grad; }
 
  private:
   static constexpr int kCountsNothing = -1;
@@ -49,7 +36,6 @@ class ForwardPass {
   Raised call_module(const Call& call, Value input, std::vector<Value>& outputs);
   Raised call_recorded(const Call& call, Value chain, std::vector<Value>& outputs);
   Value wrap_recorded(const Call& call, NodeKind kind, ParameterOffload* owner, Value chain);
-  Raised read_weight(Param* param);
   Raised run_body(const Call& call, Value input, std::vector<Value>& outputs);
   Raised use_weights(const Module& module, std::span<Param* const> weights);
   static Raised single_element_weight(const Module& module, Param* param);
@@ -64,18 +50,10 @@ class ForwardPass {
   Value wrap_pre_backward(Module& module, ParameterOffload* owner, Value output);
   Raised run_node(int index, bool& gradient);
   Raised run_op(int index, bool& gradient);
-  Raised run_pre_backward(const Node& node);
-  Raised run_post_backward(const Node& node);
   Raised recompute_reentrant(int index, bool& gradient);
   Raised recompute_frame(int index);
-  // Whether the optimizer has it, and so a hook on its gradient.
-  bool is_optimized(const Param& param) const;
-  bool reduced_with_leaf(const Param& param) const;
-  bool has_full_backward_hook(const Module& module) const;
   Value wrap_leaf(NodeKind kind, Module& module, Value value);
   void wrap_leaf_outputs(Module& module, std::vector<Value>& outputs);
-  Raised check_leaf(const Module& module, const std::vector<Value>& outputs) const;
-  Raised reduce_leaf_module_grads(const Module& leaf);
   Raised accumulate(Param& param, bool gradient);
   Raised run_tape(int root);
   Raised call_in_frame(const Call& call, Value input, std::vector<Value>& outputs);
@@ -86,16 +64,9 @@ class ForwardPass {
   Value joined(const std::vector<Value>& values);
   void count_save();
 
-  Process& process_;
-  Runtime& runtime_;
-  Partitioner& partitioner_;
   Tape tape_;
   std::vector<Frame> frames_;
   std::vector<std::pair<Call, Value>> reentrant_;  // by Node::frame of a kCheckpoint node
-  std::vector<Param*> gradients_;
-  OnGradient on_gradient_;               // null: nobody reduces gradients
-  std::vector<Param*> leaf_gradients_;   // accumulated or made, of params in leaf modules
-  std::vector<Param*> empty_gradients_;  // made while the param was partitioned
   Value loss_;
   bool grad_enabled_ = true;
   bool in_engine_ = false;

@@ -55,6 +55,11 @@ Raised Engine::gather_exit() {
   }
   const bool partitions = context.modifier_rank >= 0 || behaviour.gathered_none_partitions ||
                           behaviour.gathered_always_partitions;
+  if (!raised && runtime_.tensors != nullptr && context.modifier_rank >= 0) {
+    for (Param* param : context.params) {
+      if (param->ds_status == ZeroParamStatus::kAvailable) runtime_.tensors->update_partition(*param);
+    }
+  }
   if (!raised && partitions) {
     raised = partitioner_.partition(context.params, Reason::kContextExit);
     if (behaviour.nested_gather_check)

@@ -21,6 +21,8 @@ class GradientBuffer {
   // The optimizer updates the weights with what the buffer holds. Those it spoils make gradients that overflow.
   void update_weights() { spoiled_.insert(overflowed_.begin(), overflowed_.end()); }
 
+  // Whether nothing has arrived since the step.
+  bool is_first_of_cycle() const { return first_of_cycle_; }
   // After settle(): whether anything in the buffer has overflowed,
   bool overflowed() const { return !overflowed_.empty(); }
   // and whether any of it arrived in the cycle.

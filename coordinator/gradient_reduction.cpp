@@ -10,7 +10,7 @@ namespace zero3 {
 // The optimizer's hooks on gradients. A param has those of every engine that trains it, and a backward calls all.
 void Engine::watch_gradients(Process& process) {
   process.gradient_watchers.push_back(this);
-  forward_pass_.set_on_gradient([this, &process](Param& param) -> Raised {
+  model_pass_->set_on_gradient([this, &process](Param& param) -> Raised {
     for (Engine* engine : process.gradient_watchers) {
       if (Raised raised = engine->on_gradient(param, *this)) return raised;
     }
@@ -67,7 +67,7 @@ Raised Engine::keep_foreign_gradient(Param& param) {
 Raised Engine::reduce_gradients() {
   averaged_gradients_ = Averaged::kThere;
   const bool v1 = runtime_.behaviour.coordinator == Coordinator::kPrefetch;
-  if (forward_pass_.gradients().empty() && foreign_gradients_.empty()) {
+  if (model_pass_->gradients().empty() && foreign_gradients_.empty()) {
     if (!v1 || !runtime_.behaviour.contiguous_gradients) return nullptr;
     Raised raised = through(through(list_index_out_of_range(), "average_tensor"), "reduce_ipg_grads");
     raised = through(std::move(raised), "independent_gradient_partition_epilogue");
@@ -80,9 +80,14 @@ Raised Engine::reduce_gradients() {
       return through(std::move(raised), "overlapping_partition_gradients_reduce_epilogue");
     }
   }
-  if (Raised raised = runtime_.communicator.reduce_scatter(forward_pass_.gradients())) return raised;
-  gradient_buffer_.arrive(forward_pass_.gradients());
-  for (Param* param : forward_pass_.gradients()) param->has_grad = false;
+  if (Raised raised = runtime_.communicator.reduce_scatter(model_pass_->gradients())) return raised;
+  if (optimizer_tensors_ != nullptr) {
+    // v1 takes zeros for what does not arrive in the cycle.
+    if (v1 && gradient_buffer_.is_first_of_cycle()) optimizer_tensors_->drop_gradients();
+    optimizer_tensors_->add_gradients(model_pass_->gradients(), gradient_buffer_.is_first_of_cycle());
+  }
+  gradient_buffer_.arrive(model_pass_->gradients());
+  for (Param* param : model_pass_->gradients()) param->has_grad = false;
   if (!v1) return nullptr;
   Raised raised = partition_gradients();
   if (runtime_.behaviour.contiguous_gradients && is_gradient_accumulation_boundary()) gradient_buffer_.drop();
@@ -92,7 +97,7 @@ Raised Engine::reduce_gradients() {
 // A gradient that the backward of another engine put into the bucket is gone by now, or is there twice.
 Raised Engine::check_foreign_gradients() const {
   for (const Param* param : foreign_gradients_) {
-    if (std::ranges::find(forward_pass_.gradients(), param) == forward_pass_.gradients().end())
+    if (std::ranges::find(model_pass_->gradients(), param) == model_pass_->gradients().end())
       return no_attribute("NoneType", "numel");
   }
   return nullptr;
@@ -102,8 +107,8 @@ Raised Engine::check_foreign_gradients() const {
 // reentrant checkpoint runs backward on its own would be. The bucket is taken to be large enough for all.
 Raised Engine::check_gradient_bucket() const {
   if (Raised raised = check_foreign_gradients()) return raised;
-  std::vector<Param*> reduced = forward_pass_.gradients();
-  const std::vector<Param*>& empty = forward_pass_.empty_gradients();
+  std::vector<Param*> reduced = model_pass_->gradients();
+  const std::vector<Param*>& empty = model_pass_->empty_gradients();
   for (Param* param : reduced) {
     if (param->ds_numel == 0 || std::ranges::find(empty, param) == empty.end()) continue;
     return raise(FailureKind::kEmptyWeight, "RuntimeError",
@@ -123,7 +128,7 @@ Raised Engine::partition_gradients() const {
   const Communicator& communicator = runtime_.communicator;
   if (communicator.world_size() == 1) return nullptr;  // the part is all of it
   std::vector<bool> done;                              // by ds_id
-  for (Param* param : forward_pass_.gradients()) {
+  for (Param* param : model_pass_->gradients()) {
     const auto id = static_cast<size_t>(param->ds_id);
     if (id >= done.size()) done.resize(id + 1);
     if (!done[id]) {

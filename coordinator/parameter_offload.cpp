@@ -38,6 +38,7 @@ ParameterOffload::ParameterOffload(Process& process, Module& root, Runtime& runt
       parameters_(parameters_of(root)) {
   if (runtime_.behaviour.tracing_error_debug_names) process_.name_params(root_);  // nothing else shows them
   const std::vector<Param*> converted = process_.convert(parameters_);
+  if (runtime_.tensors != nullptr) runtime_.tensors->convert(converted);
   if (runtime_.behaviour.init_marks_persistent) mark_at_conversion(converted);
   for (Module* module : modules_) {
     if (runtime_.behaviour.default_leaf_classes && is_default_leaf_class(*module)) module->is_leaf = true;

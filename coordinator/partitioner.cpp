@@ -48,7 +48,10 @@ Raised Partitioner::launch(std::span<Param* const> params, Reason reason, const 
   AllGatherHandle& launched = new_handle(params);
   std::ranges::sort(launched.params, {}, &Param::ds_id);
   const bool singly = runtime_.settings.allgather_sequential || launched.params.size() == 1;
-  for (Param* param : launched.params) param->data_is_full = skips_gather || singly;
+  for (Param* param : launched.params) {
+    param->data_is_full = false;
+    if (skips_gather || singly) make_whole(*param, skips_gather);
+  }
   runtime_.emit(
       {.kind = EventKind::kAllGather, .reason = reason, .module = module, .params = launched.params});
   if (!skips_gather) {
@@ -76,7 +79,7 @@ Raised Partitioner::launch_singly(std::span<Param* const> params, Reason reason,
   for (Param* param : params) {
     if (param->ds_status != ZeroParamStatus::kNotAvailable) continue;
     param->ds_status = ZeroParamStatus::kInflight;
-    param->data_is_full = true;
+    make_whole(*param);
     scratch_.push_back(param);
   }
   if (scratch_.empty()) return nullptr;
@@ -129,7 +132,7 @@ Raised Partitioner::wait_for_all(AllGatherHandle& handle) {
       return runtime_.behaviour.handles_are_grouped ? through(std::move(raised), "wait") : std::move(raised);
     }
     param->ds_status = ZeroParamStatus::kAvailable;
-    param->data_is_full = true;
+    if (!param->data_is_full) make_whole(*param);
   }
   return nullptr;
 }
@@ -152,9 +155,14 @@ Raised Partitioner::all_gather(std::span<Param* const> params, Reason reason, co
   }
   for (Param* param : scratch_) {
     param->ds_status = ZeroParamStatus::kAvailable;
-    param->data_is_full = true;
+    make_whole(*param, skips_gather);
   }
   return nullptr;
+}
+
+void Partitioner::make_whole(Param& param, bool shares_partition) {
+  param.data_is_full = true;
+  if (runtime_.tensors != nullptr) runtime_.tensors->make_whole(param, shares_partition);
 }
 
 // _no_gather_coalesced marks each param before it comes to the same one again.
@@ -201,6 +209,7 @@ Raised Partitioner::free_param(Param& param) {
                    "free_param");
   }
   param.data_is_full = false;
+  if (runtime_.tensors != nullptr) runtime_.tensors->free(param);
   return nullptr;
 }
 

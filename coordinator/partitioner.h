@@ -48,6 +48,7 @@ class Partitioner {
   Raised wait_for_each(AllGatherHandle& handle);
   Raised wait_for_all(AllGatherHandle& handle);
   Raised partition_one(Param& param);
+  void make_whole(Param& param, bool shares_partition = false);
   Raised free_param(Param& param);
 
   Runtime& runtime_;

@@ -11,7 +11,7 @@ Raised ForwardPass::call_recorded(const Call& call, Value chain, std::vector<Val
   Module& module = *call.module;
   const Flow& flow = *call.flow;
   if (Raised raised = pre_hooks(call, chain)) return raised;
-  const bool hooked = module.is_leaf && has_full_backward_hook(module);
+  const bool hooked = module.is_leaf && grad_enabled_ && has_full_backward_hook(module);
   const bool at_input = hooked && flow.inputs.requiring_grad > 0;
   if (at_input) chain = wrap_leaf(NodeKind::kLeafBackward, module, chain);
   if (Raised raised = use_weights(module, module.own_params)) return raised;
@@ -85,18 +85,15 @@ Value ForwardPass::wrap_recorded(const Call& call, NodeKind kind, ParameterOfflo
     wrapped += inside_no_grad_region_ ? first.contained : tensors.contained_requiring_grad;
     reached += grad_enabled_ ? tensors.contained_reached : 0;
   }
-  ParameterOffload* maker = inputs ? module.post_bwd_fn_owner : module.pre_bwd_fn_owner;
+  ParameterOffload* maker = inputs ? post_backward_owner(module, owner) : pre_backward_owner(module, owner);
   if (inputs) {
-    const bool once = runtime_.behaviour.grads_remaining_initialised_once;
-    if (!once || !module.has_grads_remaining) module.ds_grads_remaining = 0;
-    module.has_grads_remaining = true;
-    module.ds_grads_remaining += wrapped;
+    wraps_inputs(module, wrapped);
   } else {
     module.applied_pre_backward_ref_cnt += std::max(wrapped, 1);
     module.pre_backward_done = false;
   }
   for (int i = 0; i < reached; ++i) {
-    const int index = tape_.add({.kind = kind, .module = &module, .owner = maker != nullptr ? maker : owner});
+    const int index = tape_.add({.kind = kind, .module = &module, .owner = maker});
     if (chain.node >= 0) tape_.add_input(chain.node);
     chain = {index, true};
   }

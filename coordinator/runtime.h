@@ -4,6 +4,7 @@
 #include "coordinator/behaviour.h"
 #include "coordinator/communicator.h"
 #include "coordinator/observer.h"
+#include "coordinator/param_tensors.h"
 #include "coordinator/settings.h"
 
 namespace zero3 {
@@ -12,7 +13,8 @@ struct Runtime {
   Behaviour behaviour;
   Settings settings;
   Communicator& communicator;
-  Observer* observer = nullptr;  // null: nobody watches
+  Observer* observer = nullptr;     // null: nobody watches
+  ParamTensors* tensors = nullptr;  // null: params have no values
 
   int world_size() const { return communicator.world_size(); }
   void emit(const Event& event) const {

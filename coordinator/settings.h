@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 namespace zero3 {
 
@@ -19,7 +20,8 @@ struct Settings {
   bool fp16 = false;                      // fp16.enabled; else fp32 or bf16
   bool log_trace_cache_warnings = false;  // v0.16.4
   bool gather_16bit_weights_on_model_save = false;
-  bool allgather_sequential = false;  // stage3_allgather_sequential, v0.18.5
+  bool allgather_sequential = false;             // stage3_allgather_sequential, v0.18.5
+  std::optional<double> gradient_clipping = {};  // norm; 0: none; not given: the release's default
 
   bool operator==(const Settings&) const = default;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "coordinator/behaviour.h"
@@ -23,12 +24,13 @@ class RankWatcher : public Observer {
 struct RankRun {
   RankResult result = {};
   std::vector<WaitPoint> wait_points = {};
-  bool ranks_part = false;  // something that it did depended on its rank
+  bool ranks_part = false;                   // something that it did depended on its rank
+  std::optional<TensorReport> tensors = {};  // none: params had no values
 };
 
 // Runs the program of the communicator's rank until a statement raises. `set_order_seed`: see Process. The watcher may
-// be null.
+// be null, and so may the tensors: params have no values then.
 RankRun run_rank(const Experiment& experiment, const Behaviour& behaviour, RankCommunicator& communicator,
-                 uint64_t set_order_seed, RankWatcher* watcher);
+                 uint64_t set_order_seed, RankWatcher* watcher, RankTensors* tensors = nullptr);
 
 }  // namespace zero3::sim

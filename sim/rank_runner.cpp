@@ -3,18 +3,20 @@
 namespace zero3::sim {
 
 RankRunner::RankRunner(const Experiment& experiment, const Behaviour& behaviour, Communicator& communicator,
-                       Observer* observer, uint64_t set_order_seed)
-    : process_(set_order_seed), model_(experiment.model) {
+                       Observer* observer, uint64_t set_order_seed, RankTensors* tensors)
+    : process_(set_order_seed), model_(experiment.model), tensors_(tensors) {
+  if (tensors_ != nullptr) tensors_->begin_run(model_);
   for (const EngineSetup& setup : experiment.engines) {
     engines_.push_back(std::make_unique<Engine>(
         process_, model_.module(setup.root), behaviour, experiment.settings, communicator, observer,
-        Engine::Options{setup.with_optimizer, experiment.input_requires_grad}));
+        Engine::Options{setup.with_optimizer, experiment.input_requires_grad}, tensors));
   }
 }
 
-Raised RankRunner::run(const Statement& statement) {
+Raised RankRunner::run(const Statement& statement, size_t index) {
   for (const Op& op : statement.ops) {
     if (Raised raised = run_op(op)) return raised;
+    if (tensors_ != nullptr) tensors_->ran(op, index);
   }
   return nullptr;
 }

@@ -9,6 +9,7 @@
 #include "sim/outcome/outcome.h"
 #include "sim/report/recording.h"
 #include "sim/simulate.h"
+#include "sim/tensors/tensor_report.h"
 
 namespace zero3::sim {
 
@@ -16,6 +17,7 @@ struct WatchedRun {
   SimulationResult result = {};
   std::vector<Recording> recordings = {};  // of one rank of each kind
   std::vector<RankAudit> audits = {};      // of the same ranks
+  std::vector<TensorReport> tensors = {};  // of all ranks, by rank; empty where params have no values
 };
 
 // Records one rank's run, and audits it.

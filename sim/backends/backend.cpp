@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/backends/local_ranks.h"
 #include "sim/bad_input.h"
 
 namespace zero3::sim {
@@ -11,18 +12,27 @@ namespace {
 
 class SimBackend final : public Backend {
  public:
+  explicit SimBackend(const BackendOptions& options)
+      : tensors_(options.tensors), tensor_library_(open_tensor_library(options.tensors)) {}
+
   int job_ranks() const override { return 0; }
   std::string launcher(int) const override { return ""; }
-  std::string options() const override { return ""; }
+  std::string options() const override { return command_words(tensors_); }
   Verdict together(const std::function<Verdict()>& command) override { return command(); }
   bool reports() const override { return true; }
   std::optional<WatchedRun> run(const Experiment& experiment, const Release& release,
                                 uint64_t seed) override {
+    if (tensor_library_) return run_local_ranks(experiment, release, seed, *tensor_library_, tensors_);
     return simulate_watched(experiment, release, seed);
   }
   Outcome outcome(const Experiment& experiment, const Release& release, uint64_t seed) override {
+    if (tensor_library_) return Backend::outcome(experiment, release, seed);
     return outcome_of(experiment, release, {.seed = seed, .runs_what_lacks = true});
   }
+
+ private:
+  TensorOptions tensors_;
+  std::unique_ptr<TensorLibrary> tensor_library_;  // null: params have no values
 };
 
 }  // namespace
@@ -45,7 +55,7 @@ KillFault parse_fault(const std::string& text) {
 std::unique_ptr<Backend> open_backend(const BackendOptions& options) {
   if (options.name == "mpi") return open_mpi_backend(options);
   if (!options.fault.empty()) throw BadInput("--fault needs processes of its own to kill", "--backend mpi");
-  return std::make_unique<SimBackend>();
+  return std::make_unique<SimBackend>(options);
 }
 
 }  // namespace zero3::sim

@@ -12,6 +12,7 @@
 #include "sim/backend_unavailable.h"
 #include "sim/outcome/outcome.h"
 #include "sim/program.h"
+#include "sim/tensors/rank_tensors.h"
 #include "sim/verdict.h"
 #include "sim/watched_run.h"
 
@@ -40,6 +41,7 @@ struct BackendOptions {
   std::string name = "sim";  // sim, mpi
   int timeout_ms = 30'000;   // after which a collective never completes
   std::string fault = {};    // empty: none
+  TensorOptions tensors = {};
 };
 
 class Backend {

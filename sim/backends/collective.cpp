@@ -70,6 +70,14 @@ int64_t Collective::numel() const {
 
 bool receives(const Collective& collective, int rank) { return collective.source_rank != rank; }
 
+bool moves_data(const Collective& collective) {
+  return collective.kind != CollectiveKind::kBarrier && collective.kind != CollectiveKind::kBroadcastInts;
+}
+
+bool sums(const Collective& collective) {
+  return collective.kind == CollectiveKind::kReduceScatter || collective.kind == CollectiveKind::kAllReduce;
+}
+
 bool alike(const Collective& a, const Collective& b) {
   return a.kind == b.kind && a.numel() == b.numel() && a.source_rank == b.source_rank;
 }

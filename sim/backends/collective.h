@@ -43,6 +43,10 @@ std::string_view name(ProcessGroup group);   // "world", "data-parallel"
 
 // Whether that rank takes in what others send.
 bool receives(const Collective& collective, int rank);
+// Whether its data is MovedData's: a barrier has none, and a broadcast of ints brings its own.
+bool moves_data(const Collective& collective);
+// Whether ranks add up what they send.
+bool sums(const Collective& collective);
 // The same operation on the same things.
 bool same(const Collective& a, const Collective& b);
 // A communication library cannot tell them apart: the same operation with as many elements.

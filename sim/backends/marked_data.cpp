@@ -1,6 +1,7 @@
 #include "sim/backends/marked_data.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace zero3::sim {
 namespace {
@@ -64,6 +65,16 @@ Buffers MarkedData::begin(const Collective& collective) {
     default: words.receive.resize(static_cast<size_t>(collective.numel()), 1);
   }
   return {std::as_writable_bytes(std::span(words.send)), std::as_writable_bytes(std::span(words.receive))};
+}
+
+void MarkedData::reduce(const Collective& collective, std::span<const std::byte> of_all) {
+  std::vector<uint32_t>& sums = open_.at({collective.group, collective.number}).receive;
+  std::ranges::fill(sums, 0);
+  for (size_t i = 0; i < of_all.size() / sizeof(uint32_t); ++i) {
+    uint32_t word = 0;
+    std::memcpy(&word, of_all.data() + i * sizeof(word), sizeof(word));
+    sums[i % sums.size()] += word;
+  }
 }
 
 void MarkedData::end(const Collective& collective, size_t index) {

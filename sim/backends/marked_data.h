@@ -28,6 +28,7 @@ class MarkedData final : public MovedData {
   MarkedData(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
 
   Buffers begin(const Collective& collective) override;
+  void reduce(const Collective& collective, std::span<const std::byte> of_all) override;
   void end(const Collective& collective, size_t index) override;
 
   // Everything that arrived and was wrong, in the order of arrival.

@@ -28,7 +28,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Collective, kind, group, number, ds_ids, name
                                    shard_numel, ints, source_rank, meeting, statement)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankResult, rank, like_rank, failure, collectives)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WaitPoint, collective, issued)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRun, result, wait_points, ranks_part)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ComparedValue, value, reference)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorReport::Loss, statement, compared)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorReport::UnlikeWeight, name, element, numel, compared)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorReport, library, dtype, optimizer, updates, losses, unlike_weights,
+                                   no_reference, files)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRun, result, wait_points, ranks_part, tensors)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedEvent, kind, reason, statement, module_id, module, ds_ids, step,
                                    value, limit, forward, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Recording, rank, gathers_singly, events, statements, param_names,

@@ -47,6 +47,30 @@ void add_output_options(CLI::App& command, Format& format, std::string& trace) {
       ->check(filled());
 }
 
+void add_tensor_options(CLI::App& command, TensorOptions& tensors) {
+  command
+      .add_option("--tensors", tensors.name,
+                  "none, or torch: params have values, LibTorch computes with them (docs/tensors.md)")
+      ->check(CLI::IsMember({"none", "torch"}).description(""))
+      ->capture_default_str();
+  command
+      .add_option(
+          "--dtype", tensors.dtype,
+          "Of params with values: float32, bfloat16 or float16 (default: float32, with fp16.enabled float16)")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}).description(""));
+  command.add_option("--optimizer", tensors.optimizer, "Of params with values: sgd or adam")
+      ->check(CLI::IsMember({"sgd", "adam"}).description(""))
+      ->capture_default_str();
+  command.add_option("--lr", tensors.learning_rate, "Its learning rate")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->check(a_number())
+      ->capture_default_str();
+  command
+      .add_option("--save-dir", tensors.save_dir,
+                  "Folder for what a program with values saves (default: none)")
+      ->check(filled());
+}
+
 void add_backend_options(CLI::App& command, BackendOptions& backend) {
   command
       .add_option(
@@ -67,6 +91,7 @@ void add_backend_options(CLI::App& command, BackendOptions& backend) {
       .add_option("--fault", backend.fault,
                   "kill:rank=2,collective=7: kills a real process at a collective, both counted from 0")
       ->check(filled());
+  add_tensor_options(command, backend.tensors);
 }
 
 void add_run(CLI::App& app, RunArguments& arguments, Command& chosen) {

@@ -340,6 +340,7 @@ class Shrinker {
     changed |= plainly(&Settings::gather_16bit_weights_on_model_save);
     changed |= plainly(&Settings::allgather_sequential);
     changed |= plainly(&Settings::fp16);
+    changed |= plainly(&Settings::gradient_clipping);
     changed |= take_with([](Experiment& candidate) { candidate.input_requires_grad = true; });
     for (size_t i = 0; i < best_.engines.size(); ++i)
       changed |= take_with([i](Experiment& candidate) { candidate.engines[i].with_optimizer = true; });

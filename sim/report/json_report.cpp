@@ -7,6 +7,7 @@
 #include "sim/report/run_report.h"
 #include "sim/report/silent_faults_report.h"
 #include "sim/report/story.h"
+#include "sim/report/tensors_report.h"
 
 namespace zero3::sim {
 namespace {
@@ -71,6 +72,7 @@ ordered_json to_json(const RunReport& report) {
   out["printed"] = printed;
   out["silent_faults"] = silent_faults_json(report);
   out["usage"] = usage_json(report);
+  if (!report.tensors.empty()) out["tensors"] = tensors_json(report);
   ordered_json otherwise = ordered_json::object();
   for (const auto& [kind, list] : report.releases.otherwise) otherwise[kind] = texts(list);
   out["releases"] = {{"alike", texts(report.releases.alike)},

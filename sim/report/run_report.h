@@ -43,6 +43,7 @@ struct RunReport {
   SimulationResult result;
   std::vector<Recording> recordings;                 // of one rank of each kind
   std::vector<RankAudit> audits;                     // of the same ranks
+  std::vector<TensorReport> tensors;                 // of all ranks, by rank; empty: params had no values
   std::vector<std::vector<std::string>> statements;  // by rank: the program's texts
   AlikeReleases releases;
   std::optional<Parting> parting;  // none: all ranks have the same program

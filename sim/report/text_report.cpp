@@ -7,6 +7,7 @@
 #include "sim/report/run_report.h"
 #include "sim/report/silent_faults_report.h"
 #include "sim/report/story.h"
+#include "sim/report/tensors_report.h"
 #include "sim/report/words.h"
 
 namespace zero3::sim {
@@ -119,6 +120,7 @@ std::string text_report(const RunReport& report) {
   add_other_ranks(out, report);
   out += ranks_text(report);
   out += silent_faults_text(report);
+  out += tensors_text(report);
   add_releases(out, report);
   out += fmt::format("  reproduce: {}\n", report.reproduce);
   return out;

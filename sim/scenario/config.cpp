@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <limits>
 #include <string_view>
 
@@ -11,6 +13,7 @@ namespace zero3::sim {
 namespace {
 
 constexpr std::string_view kAccumulation = "gradient_accumulation_steps";
+constexpr std::string_view kClipping = "gradient_clipping";
 
 // Keys that no decision of the coordinator reads.
 constexpr auto kIgnoredTopKeys = std::to_array<std::string_view>({
@@ -35,7 +38,6 @@ constexpr auto kIgnoredTopKeys = std::to_array<std::string_view>({
     "eigenvalue",
     "elasticity",
     "flops_profiler",
-    "gradient_clipping",
     "gradient_predivide_factor",
     "graph_harvesting",
     "memory_breakdown",
@@ -145,7 +147,7 @@ class ConfigReader {
   ScenarioConfig read(const YamlNode& config) {
     file_.map(config, "deepspeed_config", "the keys of ds_config.json");
     std::vector<std::string_view> known(kIgnoredTopKeys.begin(), kIgnoredTopKeys.end());
-    known.insert(known.end(), {kAccumulation, "zero_optimization", "fp16"});
+    known.insert(known.end(), {kAccumulation, kClipping, "zero_optimization", "fp16"});
     for (const YamlKey& key : config.keys) {
       const bool misplaced = !contains(known, key.text) && contains(zero_keys(), key.text);
       if (misplaced) {
@@ -160,6 +162,8 @@ class ConfigReader {
       if (count < 1) file_.fail(steps->place, std::string(kAccumulation) + " is 0", "1: no accumulation");
       result_.settings.gradient_accumulation_steps = static_cast<int>(count);
     }
+    if (const YamlNode* norm = config.find(kClipping); norm != nullptr && norm->scalar != "auto")
+      result_.settings.gradient_clipping = norm_of(*norm);
     if (const YamlNode* fp16 = config.find("fp16"); fp16 != nullptr && fp16->is_map()) {
       const YamlNode* enabled = fp16->find("enabled");
       const bool unknown = enabled != nullptr && enabled->is_scalar() && enabled->scalar == "auto";
@@ -171,6 +175,15 @@ class ConfigReader {
   }
 
  private:
+  double norm_of(const YamlNode& node) const {
+    const std::string& text = file_.text(node, std::string(kClipping));
+    double norm = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), norm);
+    if (error != std::errc() || end != text.data() + text.size() || !(norm >= 0) || std::isinf(norm))
+      file_.fail(node.place, std::string(kClipping) + " must be a number, 0 or more", "1.0; 0: no clipping");
+    return norm;
+  }
+
   static std::vector<std::string_view> zero_keys() {
     std::vector<std::string_view> known(kIgnoredZeroKeys.begin(), kIgnoredZeroKeys.end());
     for (const Size& size : kSizeKeys) known.insert(known.end(), {size.key, size.short_key});

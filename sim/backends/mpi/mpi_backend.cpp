@@ -18,13 +18,15 @@ namespace {
 
 class MpiBackend final : public Backend {
  public:
-  explicit MpiBackend(const BackendOptions& options) : options_(options), job_(options.timeout_ms) {}
+  explicit MpiBackend(const BackendOptions& options)
+      : options_(options), tensor_library_(open_tensor_library(options.tensors)), job_(options.timeout_ms) {}
 
   int job_ranks() const override { return job_.size(); }
   std::string launcher(int ranks) const override { return fmt::format("mpirun -np {} ", ranks); }
   std::string options() const override {
     const std::string fault = options_.fault.empty() ? "" : " --fault " + options_.fault;
-    return fmt::format(" --backend mpi --timeout {:g}{}", job_.timeout_ms() / 1000.0, fault);
+    return fmt::format(" --backend mpi --timeout {:g}{}{}", job_.timeout_ms() / 1000.0, fault,
+                       command_words(options_.tensors));
   }
   Verdict together(const std::function<Verdict()>& command) override;
   bool reports() const override { return job_.rank() == 0; }
@@ -43,6 +45,7 @@ class MpiBackend final : public Backend {
   void check_fault(const std::vector<RankReport>& reports) const;
 
   BackendOptions options_;
+  std::unique_ptr<TensorLibrary> tensor_library_;  // null: params have no values
   std::optional<KillFault> fault_;
   MpiJob job_;
 };
@@ -112,16 +115,17 @@ RankReport MpiBackend::run_own_rank(const Experiment& experiment, const Release&
 RankReport MpiBackend::run_collectives(const Experiment& experiment, const Release& release, uint64_t seed) {
   const Behaviour behaviour = behaviour_of(release);
   auto groups = std::make_unique<MpiGroups>(job_);
-  auto data = std::make_unique<MarkedData>(job_.rank(), job_.size());
-  auto communicator = std::make_unique<MpiCommunicator>(job_, *groups, behaviour, *data, fault_);
-  RecordingAuditor watcher(job_.rank(), experiment.settings, behaviour);
-  RankReport report{.run = run_rank(experiment, behaviour, *communicator, seed, &watcher),
-                    .recording = watcher.recording(),
-                    .audit = watcher.audit(),
-                    .wrong = data->wrong()};
+  std::unique_ptr<RankTensors> tensors;
+  if (tensor_library_) tensors = tensor_library_->make(experiment, behaviour, job_.rank(), options_.tensors);
+  auto marked = std::make_unique<MarkedData>(job_.rank(), job_.size());
+  MovedData& data = tensors ? static_cast<MovedData&>(*tensors) : *marked;
+  auto communicator = std::make_unique<MpiCommunicator>(job_, *groups, behaviour, data, fault_);
+  RankReport report = run_real_rank(experiment, behaviour, *communicator, seed, tensors.get());
+  report.wrong = marked->wrong();
   if (communicator->has_open_collectives()) {
     static_cast<void>(communicator.release());
-    static_cast<void>(data.release());
+    static_cast<void>(marked.release());
+    static_cast<void>(tensors.release());
     static_cast<void>(groups.release());
   }
   return report;

@@ -117,13 +117,17 @@ void MpiCommunicator::post_data(const Collective& collective, Posted& posted) {
   }
   const Buffers buffers = data_.begin(collective);
   void* receive = buffers.receive.data();
-  const int words = count_of(buffers.receive.size() / sizeof(uint32_t));
   if (collective.kind == CollectiveKind::kBroadcast) {
-    MPI_Ibcast(receive, words, MPI_UINT32_T, collective.source_rank, group, request);
+    MPI_Ibcast(receive, count_of(buffers.receive.size()), MPI_BYTE, collective.source_rank, group, request);
   } else if (collective.kind == CollectiveKind::kReduceScatter) {
-    MPI_Ireduce_scatter_block(buffers.send.data(), receive, words, MPI_UINT32_T, MPI_SUM, group, request);
+    // Summed by rank: MPI promises no order, and two orders give two sums.
+    posted.of_all.resize(buffers.send.size());
+    const int part = count_of(buffers.receive.size());
+    MPI_Ialltoall(buffers.send.data(), part, MPI_BYTE, posted.of_all.data(), part, MPI_BYTE, group, request);
   } else {
-    MPI_Iallreduce(MPI_IN_PLACE, receive, words, MPI_UINT32_T, MPI_SUM, group, request);
+    posted.of_all.resize(buffers.receive.size() * static_cast<size_t>(world_size()));
+    const int own = count_of(buffers.receive.size());
+    MPI_Iallgather(receive, own, MPI_BYTE, posted.of_all.data(), own, MPI_BYTE, group, request);
   }
 }
 
@@ -143,9 +147,8 @@ Raised MpiCommunicator::finish() {
   };
   if (!job_.poll(done, job_.timeout_ms()))
     return raise(FailureKind::kHang, "Hang", fmt::format("waits in {}", collective.text()));
-  const bool moves_data =
-      collective.kind != CollectiveKind::kBarrier && collective.kind != CollectiveKind::kBroadcastInts;
-  if (moves_data) data_.end(collective, index);
+  if (sums(collective)) data_.reduce(collective, posted->of_all);
+  if (moves_data(collective)) data_.end(collective, index);
   if (collective.kind != CollectiveKind::kBroadcastInts) posted.reset();
   return nullptr;
 }

@@ -68,6 +68,7 @@ class MpiCommunicator final : public RankCommunicator {
     Header own = {};
     std::vector<Header> all = {};  // of all ranks; an all-gather has none
     std::vector<int64_t> ints = {};
+    std::vector<std::byte> of_all = {};      // of a reduce-scatter: what each rank sends to this one
     std::vector<MPI_Request> requests = {};  // of an all-gather's messages; of the headers, then of the data
     bool has_data = false;                   // its data is on the way
   };
