@@ -6,6 +6,7 @@
 
 #include "coordinator/release.h"
 #include "sim/audit/audit.h"
+#include "sim/backends/device_usage.h"
 #include "sim/outcome/outcome.h"
 #include "sim/report/recording.h"
 #include "sim/simulate.h"
@@ -16,6 +17,7 @@ struct WatchedRun {
   SimulationResult result = {};
   std::vector<Recording> recordings = {};  // of one rank of each kind
   std::vector<RankAudit> audits = {};      // of the same ranks
+  std::vector<DeviceUsage> devices = {};   // by rank; empty but on a backend with GPUs
 };
 
 // Records one rank's run, and audits it.

@@ -141,6 +141,8 @@ void check_data(const std::vector<RankReport>& reports, const std::vector<MixUp>
 WatchedRun conclude(const Experiment& experiment, std::vector<RankReport> reports) {
   std::vector<RankClass> classes = classes_of(experiment, reports);
   WatchedRun run;
+  for (const RankReport& report : reports)
+    if (report.device) run.devices.push_back(*report.device);
   if (classes.size() > 1) match(classes, run.result);
   complete_hangs(classes);
   check_data(reports, run.result.mix_ups);

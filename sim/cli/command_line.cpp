@@ -51,8 +51,9 @@ void add_backend_options(CLI::App& command, BackendOptions& backend) {
   command
       .add_option(
           "--backend", backend.name,
-          "sim: virtual ranks in this process; mpi: the processes that mpirun started (docs/cluster.md)")
-      ->check(CLI::IsMember({"sim", "mpi"}).description(""))
+          "sim: virtual ranks in this process; mpi: the processes that mpirun started; nccl: those, with a GPU "
+          "each (docs/cluster.md)")
+      ->check(CLI::IsMember({"sim", "mpi", "nccl"}).description(""))
       ->capture_default_str();
   command
       .add_option_function<double>(

@@ -63,6 +63,7 @@ RunReport make_report(const Experiment& experiment, const RunRequest& request, c
   report.result = std::move(run.result);
   report.recordings = std::move(run.recordings);
   report.audits = std::move(run.audits);
+  report.devices = std::move(run.devices);
   report.statements = statement_texts(experiment.rank_programs);
   report.parting = find_parting(experiment);
   report.releases = compare_releases(sweep, report.failure());

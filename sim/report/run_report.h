@@ -9,6 +9,7 @@
 
 #include "coordinator/release.h"
 #include "sim/audit/audit.h"
+#include "sim/backends/device_usage.h"
 #include "sim/outcome/outcome.h"
 #include "sim/parting.h"
 #include "sim/report/recording.h"
@@ -43,6 +44,7 @@ struct RunReport {
   SimulationResult result;
   std::vector<Recording> recordings;                 // of one rank of each kind
   std::vector<RankAudit> audits;                     // of the same ranks
+  std::vector<DeviceUsage> devices;                  // by rank; empty but on a backend with GPUs
   std::vector<std::vector<std::string>> statements;  // by rank: the program's texts
   AlikeReleases releases;
   std::optional<Parting> parting;  // none: all ranks have the same program
