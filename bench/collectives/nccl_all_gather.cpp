@@ -158,9 +158,10 @@ class Gathers {
 };
 
 void print_head(const MpiJob& job, const GatherOptions& options) {
-  std::printf("# %d GPUs, %d params coalesced, median of %d rounds\n", job.size(), options.params, options.rounds);
-  std::printf("#%11s %12s %8s %6s %6s %28s %28s %6s %8s\n", "", "", "", "", "", "ncclAllGather", "backend", "",
-              "");
+  std::printf("# %d GPUs, %d params coalesced, median of %d rounds\n", job.size(), options.params,
+              options.rounds);
+  std::printf("#%11s %12s %8s %6s %6s %28s %28s %6s %8s\n", "", "", "", "", "", "ncclAllGather", "backend",
+              "", "");
   std::printf("#%11s %12s %8s %6s %6s %10s %8s %8s %10s %8s %8s %6s %8s\n", "size", "count", "type", "redop",
               "root", "time", "algbw", "busbw", "time", "algbw", "busbw", "#wrong", "ratio");
   std::printf("#%11s %12s %8s %6s %6s %10s %8s %8s %10s %8s %8s\n", "(B)", "(elements)", "", "", "", "(us)",
@@ -171,10 +172,10 @@ void print_times(const MpiJob& job, size_t count, const GatherTimes& times) {
   const double bytes = static_cast<double>(count) * sizeof(uint32_t) * job.size();
   const double bus = (job.size() - 1.0) / job.size();
   const auto bandwidth = [bytes](double time_s) { return bytes / time_s / 1e9; };
-  std::printf("%12.0f %12zu %8s %6s %6s %10.1f %8.2f %8.2f %10.1f %8.2f %8.2f %6zu %8.3f\n", bytes, count, "uint32",
-              "none", "-1", times.raw_s * 1e6, bandwidth(times.raw_s), bandwidth(times.raw_s) * bus,
-              times.backend_s * 1e6, bandwidth(times.backend_s), bandwidth(times.backend_s) * bus, times.wrong,
-              times.raw_s / times.backend_s);
+  std::printf("%12.0f %12zu %8s %6s %6s %10.1f %8.2f %8.2f %10.1f %8.2f %8.2f %6zu %8.3f\n", bytes, count,
+              "uint32", "none", "-1", times.raw_s * 1e6, bandwidth(times.raw_s), bandwidth(times.raw_s) * bus,
+              times.backend_s * 1e6, bandwidth(times.backend_s), bandwidth(times.backend_s) * bus,
+              times.wrong, times.raw_s / times.backend_s);
   std::fflush(stdout);
 }
 
@@ -183,7 +184,8 @@ void measure_on_gpus(MpiJob& job, const GatherOptions& options) {
   NcclDevice device(job);
   device.connect(job);
   if (job.rank() == 0) print_head(job, options);
-  const size_t of_all = sizeof(uint32_t) * static_cast<size_t>(job.size()) * static_cast<size_t>(options.params);
+  const size_t of_all =
+      sizeof(uint32_t) * static_cast<size_t>(job.size()) * static_cast<size_t>(options.params);
   for (size_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 4) {
     const size_t shard_numel = std::max<size_t>(bytes / of_all, 1);
     const GatherTimes times = Gathers(job, groups, device, options.params, shard_numel).times(options.rounds);

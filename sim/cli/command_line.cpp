@@ -49,10 +49,10 @@ void add_output_options(CLI::App& command, Format& format, std::string& trace) {
 
 void add_backend_options(CLI::App& command, BackendOptions& backend) {
   command
-      .add_option(
-          "--backend", backend.name,
-          "sim: virtual ranks in this process; mpi: the processes that mpirun started; nccl: those, with a GPU "
-          "each (docs/cluster.md)")
+      .add_option("--backend", backend.name,
+                  "sim: virtual ranks in this process; mpi: the processes that mpirun started; nccl: those, "
+                  "with a GPU "
+                  "each (docs/cluster.md)")
       ->check(CLI::IsMember({"sim", "mpi", "nccl"}).description(""))
       ->capture_default_str();
   command

@@ -23,7 +23,8 @@ std::string devices_text(const RunReport& report) {
   const auto rank = static_cast<size_t>(most - report.devices.begin());
   const int64_t numel = peak_live_numel(report, rank);
   return fmt::format(
-      "  device memory: rank {} on GPU {}: {} bytes at most, {} with NCCL's; the model: {} live elements, {} bytes\n",
+      "  device memory: rank {} on GPU {}: {} bytes at most, {} with NCCL's; the model: {} live elements, {} "
+      "bytes\n",
       rank, most->gpu, most->peak_bytes, most->driver_peak_bytes, numel, numel * kElementBytes);
 }
 

@@ -34,8 +34,8 @@ Fault fault_of(int rank, int collective) {
   static const std::regex kForm(R"((\w+):rank=(\d+),collective=(\d+|all)(?:,ms=(\d+))?)");
   const char* text = std::getenv("ZERO3_FAKE_NCCL");
   const std::string faults = text == nullptr ? "" : text;
-  for (auto found = std::sregex_iterator(faults.begin(), faults.end(), kForm); found != std::sregex_iterator();
-       ++found) {
+  for (auto found = std::sregex_iterator(faults.begin(), faults.end(), kForm);
+       found != std::sregex_iterator(); ++found) {
     const std::smatch& one = *found;
     const bool here = one[3] == "all" || std::stoi(one[3]) == collective;
     if (std::stoi(one[2]) == rank && here) return {one[1], one[4].matched ? std::stoi(one[4]) : 0};
@@ -105,7 +105,8 @@ void unpack(const Work& work, const std::vector<FakeWire::Parcel>& parcels) {
     return;
   }
   if (work.call.kind == kAllGather) {
-    for (const FakeWire::Parcel& parcel : parcels) to = std::copy(parcel.received.begin(), parcel.received.end(), to);
+    for (const FakeWire::Parcel& parcel : parcels)
+      to = std::copy(parcel.received.begin(), parcel.received.end(), to);
     return;
   }
   std::vector<uint32_t> sum(work.bytes / sizeof(uint32_t), 0);
@@ -207,14 +208,17 @@ const char* ncclGetErrorString(ncclResult_t result) {
   return "?";
 }
 
-const char* ncclGetLastError(ncclComm_t comm) { return comm == nullptr ? "" : comm->shared->last_error.c_str(); }
+const char* ncclGetLastError(ncclComm_t comm) {
+  return comm == nullptr ? "" : comm->shared->last_error.c_str();
+}
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   const ssize_t filled = getrandom(id->internal, sizeof(id->internal), 0);
   return filled == sizeof(id->internal) ? ncclSuccess : ncclInternalError;
 }
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
   if (config->blocking != 0) return ncclInvalidUsage;  // the fake has no other kind
   *comm = new ncclComm;
   if (cudaMalloc(&(*comm)->memory, kCommunicatorBytes) != cudaSuccess) return ncclInternalError;
@@ -254,14 +258,15 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) { return ncclCommAbort(comm); }
 
-ncclResult_t ncclAllGather(const void* send, void* receive, size_t send_count, ncclDataType_t type, ncclComm_t comm,
-                           cudaStream_t stream) {
-  return start(comm, {{kAllGather, static_cast<uint32_t>(type), send_count}, send, receive, send_count * 4, {}},
+ncclResult_t ncclAllGather(const void* send, void* receive, size_t send_count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return start(comm,
+               {{kAllGather, static_cast<uint32_t>(type), send_count}, send, receive, send_count * 4, {}},
                stream);
 }
 
-ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t receive_count, ncclDataType_t type, ncclRedOp_t,
-                               ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t receive_count, ncclDataType_t type,
+                               ncclRedOp_t, ncclComm_t comm, cudaStream_t stream) {
   return start(
       comm,
       {{kReduceScatter, static_cast<uint32_t>(type), receive_count}, send, receive, receive_count * 4, {}},
@@ -270,10 +275,12 @@ ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t receive_c
 
 ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t,
                            ncclComm_t comm, cudaStream_t stream) {
-  return start(comm, {{kAllReduce, static_cast<uint32_t>(type), count}, send, receive, count * 4, {}}, stream);
+  return start(comm, {{kAllReduce, static_cast<uint32_t>(type), count}, send, receive, count * 4, {}},
+               stream);
 }
 
 ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return start(comm, {{kBroadcast, static_cast<uint32_t>(type), count, root}, send, receive, count * 4, {}}, stream);
+  return start(comm, {{kBroadcast, static_cast<uint32_t>(type), count, root}, send, receive, count * 4, {}},
+               stream);
 }

@@ -51,16 +51,16 @@ Line line_to(int socket, const Call& call, const FakeWire::Parcel& parcel) {
 // False: the connection is lost.
 bool move_on(Line& line, short events) {
   if ((events & POLLOUT) != 0 && line.sent.open()) {
-    const ssize_t moved = ::send(line.socket, line.sent.data + line.sent.moved, line.sent.bytes - line.sent.moved,
-                                 MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t moved = ::send(line.socket, line.sent.data + line.sent.moved,
+                                 line.sent.bytes - line.sent.moved, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (moved < 0 && errno != EAGAIN) return false;
     line.sent.moved += static_cast<size_t>(std::max<ssize_t>(moved, 0));
   }
   if ((events & (POLLIN | POLLHUP)) != 0 && line.received.open()) {
     // The call first: what follows it is as long as both sides say only where they say the same.
     const size_t until = line.received.moved < sizeof(Call) ? sizeof(Call) : line.received.bytes;
-    const ssize_t moved =
-        ::recv(line.socket, line.received.data + line.received.moved, until - line.received.moved, MSG_DONTWAIT);
+    const ssize_t moved = ::recv(line.socket, line.received.data + line.received.moved,
+                                 until - line.received.moved, MSG_DONTWAIT);
     if (moved == 0 || (moved < 0 && errno != EAGAIN)) return false;
     line.received.moved += static_cast<size_t>(std::max<ssize_t>(moved, 0));
   }
@@ -131,7 +131,8 @@ End FakeWire::exchange(const Call& call, std::vector<Parcel>& parcels) {
     std::vector<pollfd> looks;
     for (const Line& line : lines) {
       const int events = (line.sent.open() ? POLLOUT : 0) | (line.received.open() ? POLLIN : 0);
-      looks.push_back({.fd = events == 0 ? -1 : line.socket, .events = static_cast<short>(events), .revents = 0});
+      looks.push_back(
+          {.fd = events == 0 ? -1 : line.socket, .events = static_cast<short>(events), .revents = 0});
     }
     if (std::all_of(looks.begin(), looks.end(), [](const pollfd& look) { return look.fd < 0; })) break;
     if (aborted_) return End::kAborted;

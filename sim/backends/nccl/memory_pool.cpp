@@ -13,7 +13,9 @@ namespace {
 
 constexpr size_t kAlignment = 512;  // cudaMalloc's own
 
-size_t rounded(size_t bytes) { return (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment; }
+size_t rounded(size_t bytes) {
+  return (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 size_t free_bytes() {
   size_t free = 0;
@@ -27,7 +29,8 @@ MemoryPool::~MemoryPool() { free_kept(); }
 
 void MemoryPool::free_kept() {
   for (const auto& [bytes, blocks] : kept_) {
-    for (void* block : blocks) static_cast<void>(kind_ == MemoryKind::kDevice ? cudaFree(block) : cudaFreeHost(block));
+    for (void* block : blocks)
+      static_cast<void>(kind_ == MemoryKind::kDevice ? cudaFree(block) : cudaFreeHost(block));
   }
   kept_.clear();
 }

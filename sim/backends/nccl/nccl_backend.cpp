@@ -21,7 +21,8 @@ class MemoryWatcher final : public RankWatcher {
     if (event.kind != EventKind::kRelease) return;
     for (const Param* param : event.params) communicator_.released(param->ds_id);
   }
-  void after_statement(const Statement& statement, const Failure* failure, const RankRunner& runner) override {
+  void after_statement(const Statement& statement, const Failure* failure,
+                       const RankRunner& runner) override {
     watcher_.after_statement(statement, failure, runner);
   }
 
@@ -47,39 +48,35 @@ class NcclBackend final : public JobBackend {
   void prepare_rank() override { device_ = std::make_unique<NcclDevice>(job()); }
   void prepare_job() override { device_->connect(job()); }
   RankReport run_collectives(const Experiment& experiment, const Release& release, uint64_t seed) override;
-  RankReport run_on_device(const Experiment& experiment, const Release& release, uint64_t seed);
 
   std::unique_ptr<NcclDevice> device_;
 };
 
-// Kernels that wait for other ranks end before the process does.
 RankReport NcclBackend::run_collectives(const Experiment& experiment, const Release& release, uint64_t seed) {
-  try {
-    return run_on_device(experiment, release, seed);
-  } catch (const std::exception&) {
-    device_->abort();
-    throw;
-  }
-}
-
-RankReport NcclBackend::run_on_device(const Experiment& experiment, const Release& release, uint64_t seed) {
   const Behaviour behaviour = behaviour_of(release);
   auto groups = std::make_unique<MpiGroups>(job());
   MarkedData data(job().rank(), job().size());
-  auto communicator =
-      std::make_unique<NcclCommunicator>(job(), *groups, *device_, behaviour, data, fault());
+  auto communicator = std::make_unique<NcclCommunicator>(job(), *groups, *device_, behaviour, data, fault());
+  const auto leave = [&] {
+    static_cast<void>(communicator.release());
+    static_cast<void>(groups.release());
+  };
   RecordingAuditor auditor(job().rank(), experiment.settings, behaviour);
   MemoryWatcher watcher(auditor, *communicator);
-  RankReport report{.run = run_rank(experiment, behaviour, *communicator, seed, &watcher)};
-  communicator->finish_all();
+  RankReport report;
+  try {
+    report.run = run_rank(experiment, behaviour, *communicator, seed, &watcher);
+    communicator->finish_all();
+  } catch (const std::exception&) {
+    device_->abort();  // kernels that wait for other ranks end before the process does
+    leave();
+    throw;
+  }
   report.recording = auditor.recording();
   report.audit = auditor.audit();
   report.wrong = data.wrong();
   report.device = communicator->usage();
-  if (communicator->has_open_collectives()) {
-    static_cast<void>(communicator.release());
-    static_cast<void>(groups.release());
-  }
+  if (communicator->has_open_collectives()) leave();
   return report;
 }
 

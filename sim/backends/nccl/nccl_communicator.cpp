@@ -39,7 +39,8 @@ bool host_reads(const Collective& collective) {
 
 // Up to v0.5.10 __allgather_stream's predecessor is waited for by torch.cuda.synchronize().
 NcclCommunicator::NcclCommunicator(const MpiJob& job, const MpiGroups& groups, NcclDevice& device,
-                                   const Behaviour& behaviour, MovedData& data, std::optional<KillFault> fault)
+                                   const Behaviour& behaviour, MovedData& data,
+                                   std::optional<KillFault> fault)
     : RankCommunicator(job.rank(), job.size(), behaviour),
       job_(job),
       groups_(groups),
@@ -68,7 +69,8 @@ void NcclCommunicator::send_up(const Collective& collective, Transfer& transfer)
   const CudaStream& stream = device_.stream(collective.kind);
   if (!transfer.host.send.empty()) {
     std::memcpy(transfer.staged_send.data(), transfer.host.send.data(), transfer.host.send.size());
-    copy(transfer.send.data(), transfer.staged_send.data(), transfer.send.bytes(), cudaMemcpyHostToDevice, stream);
+    copy(transfer.send.data(), transfer.staged_send.data(), transfer.send.bytes(), cudaMemcpyHostToDevice,
+         stream);
     return;
   }
   size_t first = 0;
@@ -143,8 +145,8 @@ void NcclCommunicator::begin(size_t index, Transfer& transfer) {
   const std::byte* send = in_place ? transfer.host.send.data() : transfer.send.data();
   const size_t words = receive_bytes(what, transfer.host) / kWordBytes;
   const auto called = [&](ncclResult_t result) {
-    group.called(result, fmt::format("in collective {} of rank {} on GPU {}, {} of 4-byte integers", index, rank(),
-                                     device_.gpu(), what.text()));
+    group.called(result, fmt::format("in collective {} of rank {} on GPU {}, {} of 4-byte integers", index,
+                                     rank(), device_.gpu(), what.text()));
   };
   switch (what.kind) {
     case CollectiveKind::kAllGather: {
@@ -176,8 +178,8 @@ Raised NcclCommunicator::finish() {
   if (!job_.poll(begun, job_.timeout_ms())) {
     if (transfer.stage != Stage::kBegun)
       return raise(FailureKind::kHang, "Hang", fmt::format("waits in {}", what.text()));
-    throw BackendUnavailable(fmt::format("NCCL does not begin {} within --timeout, though all ranks issued it",
-                                         what.text()));
+    throw BackendUnavailable(
+        fmt::format("NCCL does not begin {} within --timeout, though all ranks issued it", what.text()));
   }
   wait_on_stream(index, transfer);
   return nullptr;
@@ -192,8 +194,8 @@ void NcclCommunicator::wait_on_stream(size_t index, Transfer& transfer) {
   if (what.kind == CollectiveKind::kReduceScatter) ongoing = &reductions_;
   if (ongoing != nullptr) ongoing->make_room([&](const CudaEvent& oldest) { block_on(oldest, what); });
   if (what.kind == CollectiveKind::kAllGather) keep_params(what, transfer);
-  copy(transfer.staged_receive.data(), transfer.receive.data(), transfer.receive.bytes(), cudaMemcpyDeviceToHost,
-       stream);
+  copy(transfer.staged_receive.data(), transfer.receive.data(), transfer.receive.bytes(),
+       cudaMemcpyDeviceToHost, stream);
   const auto arrived = std::make_shared<const CudaEvent>(stream);
   transfer.arrived = arrived;
   if (what.kind == CollectiveKind::kAllGather) {
@@ -241,9 +243,9 @@ void NcclCommunicator::block_on(const CudaEvent& event, const Collective& collec
     return event.done();
   };
   if (job_.poll(done, job_.timeout_ms())) return;
-  throw BackendUnavailable(
-      fmt::format("GPU {} does not come to the end of what NCCL has begun within --timeout; rank {} waits in {}",
-                  device_.gpu(), rank(), collective.text()));
+  throw BackendUnavailable(fmt::format(
+      "GPU {} does not come to the end of what NCCL has begun within --timeout; rank {} waits in {}",
+      device_.gpu(), rank(), collective.text()));
 }
 
 void NcclCommunicator::complete_arrived() {
@@ -288,8 +290,8 @@ bool NcclCommunicator::begun_up_to(const std::array<int64_t, kProcessGroups>& nu
 bool NcclCommunicator::finish_all() {
   for (const Collective& one : sequence()) ++own_counts_.at(static_cast<size_t>(one.group));
   all_counts_.resize(own_counts_.size() * static_cast<size_t>(world_size()));
-  MPI_Iallgather(own_counts_.data(), kProcessGroups, MPI_INT64_T, all_counts_.data(), kProcessGroups, MPI_INT64_T,
-                 groups_.data(ProcessGroup::kWorld), &counts_);
+  MPI_Iallgather(own_counts_.data(), kProcessGroups, MPI_INT64_T, all_counts_.data(), kProcessGroups,
+                 MPI_INT64_T, groups_.data(ProcessGroup::kWorld), &counts_);
   const auto all_ended = [this] {
     progress();
     int done = 0;

@@ -104,7 +104,7 @@ class NcclCommunicator final : public RankCommunicator {
   std::optional<KillFault> fault_;
   bool host_waits_;  // the release's all-gathers end with the host waiting for the GPU
 
-  std::vector<std::unique_ptr<Transfer>> transfers_;  // by index in the sequence; null: complete
+  std::vector<std::unique_ptr<Transfer>> transfers_;          // by index in the sequence; null: complete
   std::array<std::deque<size_t>, kProcessGroups> announced_;  // not yet begun, in their order
   std::vector<size_t> arriving_;                              // waited for, and perhaps still on the GPU
   OngoingEvents fetches_;

@@ -43,8 +43,8 @@ void check_capability(int gpu) {
   check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu), "no compute capability");
   check_cuda(cudaRuntimeGetVersion(&runtime), "no version");
   if (runtime < kFirstOfCuda13 || major * 10 + minor >= kLeastCapabilityOfCuda13) return;
-  throw BackendUnavailable(
-      fmt::format("GPU {} has compute capability {}.{}, CUDA 13 wants 7.5: build with CUDA 12", gpu, major, minor));
+  throw BackendUnavailable(fmt::format(
+      "GPU {} has compute capability {}.{}, CUDA 13 wants 7.5: build with CUDA 12", gpu, major, minor));
 }
 
 }  // namespace
@@ -62,8 +62,8 @@ void NcclDevice::connect(MpiJob& job) {
     group = std::make_unique<NcclGroup>(id, job.rank(), job.size());
     if (!job.poll([&] { return group->ready(); }, job.timeout_ms() + MpiJob::kGraceMs)) {
       throw BackendUnavailable(
-          fmt::format("GPU {}: NCCL has not met the other ranks in {} s: NCCL_DEBUG=INFO says what it tries", gpu_,
-                      (job.timeout_ms() + MpiJob::kGraceMs) / 1000));
+          fmt::format("GPU {}: NCCL has not met the other ranks in {} s: NCCL_DEBUG=INFO says what it tries",
+                      gpu_, (job.timeout_ms() + MpiJob::kGraceMs) / 1000));
     }
   }
 }
