@@ -6,6 +6,7 @@
 
 #include "coordinator/release.h"
 #include "sim/audit/audit.h"
+#include "sim/backends/device_usage.h"
 #include "sim/outcome/outcome.h"
 #include "sim/report/recording.h"
 #include "sim/simulate.h"
@@ -18,6 +19,7 @@ struct WatchedRun {
   std::vector<Recording> recordings = {};  // of one rank of each kind
   std::vector<RankAudit> audits = {};      // of the same ranks
   std::vector<TensorReport> tensors = {};  // of all ranks, by rank; empty where params have no values
+  std::vector<DeviceUsage> devices = {};   // by rank; empty but on a backend with GPUs
 };
 
 // Records one rank's run, and audits it.

@@ -1,5 +1,7 @@
 #include "sim/backends/backend.h"
 
+#include <csignal>
+#include <cstdio>
 #include <regex>
 
 #include <fmt/format.h>
@@ -52,8 +54,20 @@ KillFault parse_fault(const std::string& text) {
   return {std::stoi(found[1]), static_cast<size_t>(std::stoul(found[2]))};
 }
 
+void die_if_asked(const std::optional<KillFault>& fault, int rank, const std::vector<Collective>& sequence) {
+  const size_t index = sequence.size() - 1;
+  if (!fault || fault->rank != rank || fault->collective != index) return;
+  std::fprintf(stderr, "rank %d: killed by --fault at its collective %zu, %s\n", rank, index,
+               sequence.back().text().c_str());
+  std::fflush(stderr);
+  std::raise(SIGKILL);
+}
+
 std::unique_ptr<Backend> open_backend(const BackendOptions& options) {
+  if (options.name == "nccl" && options.tensors.wanted())
+    throw BadInput("--tensors torch computes on the CPU", "--backend sim or mpi");
   if (options.name == "mpi") return open_mpi_backend(options);
+  if (options.name == "nccl") return open_nccl_backend(options);
   if (!options.fault.empty()) throw BadInput("--fault needs processes of its own to kill", "--backend mpi");
   return std::make_unique<SimBackend>(options);
 }

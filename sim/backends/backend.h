@@ -7,9 +7,11 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "coordinator/release.h"
 #include "sim/backend_unavailable.h"
+#include "sim/backends/collective.h"
 #include "sim/outcome/outcome.h"
 #include "sim/program.h"
 #include "sim/tensors/rank_tensors.h"
@@ -36,9 +38,11 @@ struct KillFault {
 
 // "kill:rank=2,collective=7". Throws BadInput.
 KillFault parse_fault(const std::string& text);
+// Kills this process where that is the fault of `rank` at the last collective of its sequence.
+void die_if_asked(const std::optional<KillFault>& fault, int rank, const std::vector<Collective>& sequence);
 
 struct BackendOptions {
-  std::string name = "sim";  // sim, mpi
+  std::string name = "sim";  // sim, mpi, nccl
   int timeout_ms = 30'000;   // after which a collective never completes
   std::string fault = {};    // empty: none
   TensorOptions tensors = {};
@@ -72,5 +76,6 @@ std::unique_ptr<Backend> open_backend(const BackendOptions& options);
 
 // Of one library each; a build without the library has one that throws BackendUnavailable.
 std::unique_ptr<Backend> open_mpi_backend(const BackendOptions& options);
+std::unique_ptr<Backend> open_nccl_backend(const BackendOptions& options);
 
 }  // namespace zero3::sim

@@ -28,6 +28,8 @@ class MovedData {
   virtual void reduce(const Collective& collective, std::span<const std::byte> of_all) = 0;
   // The data has arrived. `index`: in the rank's own sequence.
   virtual void end(const Collective& collective, size_t index) = 0;
+  // Whether the buffers lie in the memory of the rank's GPU: a backend on GPUs then moves nothing to it nor back.
+  virtual bool on_device() const { return false; }
 };
 
 }  // namespace zero3::sim

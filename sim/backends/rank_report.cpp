@@ -45,7 +45,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SilentFault, kind, consequence, statement, st
                                    live_numel)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankAudit, rank, usage, faults)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WrongData, collective, ds_id, first, end, of_ds_id)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankReport, run, recording, audit, wrong)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceUsage, gpu, peak_bytes, driver_peak_bytes, peak_fetch_events,
+                                   blocked_fetches)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankReport, run, recording, audit, wrong, device)
 
 std::string to_bytes(const RankReport& report) {
   std::string bytes;

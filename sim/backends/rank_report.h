@@ -1,9 +1,11 @@
 // What a rank tells rank 0 when its run has ended, as bytes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/backends/device_usage.h"
 #include "sim/backends/marked_data.h"
 #include "sim/rank_run.h"
 #include "sim/watched_run.h"
@@ -15,6 +17,7 @@ struct RankReport {
   Recording recording = {};
   RankAudit audit = {};
   std::vector<WrongData> wrong = {};
+  std::optional<DeviceUsage> device = {};  // on a backend with GPUs
 };
 
 std::string to_bytes(const RankReport& report);

@@ -151,6 +151,8 @@ RankReport run_real_rank(const Experiment& experiment, const Behaviour& behaviou
 WatchedRun conclude(const Experiment& experiment, std::vector<RankReport> reports) {
   std::vector<RankClass> classes = classes_of(experiment, reports);
   WatchedRun run;
+  for (const RankReport& report : reports)
+    if (report.device) run.devices.push_back(*report.device);
   if (classes.size() > 1) match(classes, run.result);
   complete_hangs(classes);
   check_data(reports, run.result.mix_ups);

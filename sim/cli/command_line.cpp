@@ -73,10 +73,11 @@ void add_tensor_options(CLI::App& command, TensorOptions& tensors) {
 
 void add_backend_options(CLI::App& command, BackendOptions& backend) {
   command
-      .add_option(
-          "--backend", backend.name,
-          "sim: virtual ranks in this process; mpi: the processes that mpirun started (docs/cluster.md)")
-      ->check(CLI::IsMember({"sim", "mpi"}).description(""))
+      .add_option("--backend", backend.name,
+                  "sim: virtual ranks in this process; mpi: the processes that mpirun started; nccl: those, "
+                  "with a GPU "
+                  "each (docs/cluster.md)")
+      ->check(CLI::IsMember({"sim", "mpi", "nccl"}).description(""))
       ->capture_default_str();
   command
       .add_option_function<double>(

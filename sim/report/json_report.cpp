@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/release_selection.h"
+#include "sim/report/devices_report.h"
 #include "sim/report/named_ids.h"
 #include "sim/report/ranks_report.h"
 #include "sim/report/run_report.h"
@@ -73,6 +74,7 @@ ordered_json to_json(const RunReport& report) {
   out["silent_faults"] = silent_faults_json(report);
   out["usage"] = usage_json(report);
   if (!report.tensors.empty()) out["tensors"] = tensors_json(report);
+  if (!report.devices.empty()) out["devices"] = devices_json(report);
   ordered_json otherwise = ordered_json::object();
   for (const auto& [kind, list] : report.releases.otherwise) otherwise[kind] = texts(list);
   out["releases"] = {{"alike", texts(report.releases.alike)},

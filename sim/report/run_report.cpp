@@ -64,6 +64,7 @@ RunReport make_report(const Experiment& experiment, const RunRequest& request, c
   report.recordings = std::move(run.recordings);
   report.audits = std::move(run.audits);
   report.tensors = std::move(run.tensors);
+  report.devices = std::move(run.devices);
   report.statements = statement_texts(experiment.rank_programs);
   report.parting = find_parting(experiment);
   report.releases = compare_releases(sweep, report.failure());

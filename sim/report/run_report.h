@@ -9,6 +9,7 @@
 
 #include "coordinator/release.h"
 #include "sim/audit/audit.h"
+#include "sim/backends/device_usage.h"
 #include "sim/outcome/outcome.h"
 #include "sim/parting.h"
 #include "sim/report/recording.h"
@@ -44,6 +45,7 @@ struct RunReport {
   std::vector<Recording> recordings;                 // of one rank of each kind
   std::vector<RankAudit> audits;                     // of the same ranks
   std::vector<TensorReport> tensors;                 // of all ranks, by rank; empty: params had no values
+  std::vector<DeviceUsage> devices;                  // by rank; empty but on a backend with GPUs
   std::vector<std::vector<std::string>> statements;  // by rank: the program's texts
   AlikeReleases releases;
   std::optional<Parting> parting;  // none: all ranks have the same program

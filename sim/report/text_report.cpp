@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "sim/release_selection.h"
+#include "sim/report/devices_report.h"
 #include "sim/report/named_ids.h"
 #include "sim/report/ranks_report.h"
 #include "sim/report/run_report.h"
@@ -121,6 +122,7 @@ std::string text_report(const RunReport& report) {
   out += ranks_text(report);
   out += silent_faults_text(report);
   out += tensors_text(report);
+  out += devices_text(report);
   add_releases(out, report);
   out += fmt::format("  reproduce: {}\n", report.reproduce);
   return out;

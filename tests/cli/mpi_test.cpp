@@ -6,22 +6,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "sim/backend_unavailable.h"
 #include "sim/backends/backend.h"
 #include "sim/cli/common.h"
 #include "sim/scenario/scenario.h"
+#include "tests/cli/jobs.h"
 #include "tests/cli/shell.h"
 
 namespace zero3::cli_test {
 namespace {
 
-using nlohmann::json;
 using ::testing::HasSubstr;
-
-const std::string kMpirun = std::string(kMpiEnvironment) + "mpirun -np ";
-constexpr int kKilled = 128 + 9;
 
 class Mpi : public ::testing::Test {
  protected:
@@ -29,37 +25,6 @@ class Mpi : public ::testing::Test {
     if (!has_mpi()) GTEST_SKIP() << "built without MPI";
   }
 };
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += " " + shell_quoted(word);
-  return text;
-}
-
-// What all lines but the one that repeats the run say.
-std::string without_reproducer(const std::string& text) {
-  std::string kept;
-  for (const std::string& line : lines_of(text))
-    if (line.find("reproduce") == std::string::npos) kept += line + "\n";
-  return kept;
-}
-
-// Scenarios that this many ranks can run on the release and that no rank hangs in.
-std::vector<std::string> running(const std::string& release, const std::string& ranks) {
-  std::vector<std::string> files;
-  for (const std::string& file : sim::cli::scenario_files({"scenarios"})) {
-    const Outcome outcome =
-        shell("zero3sim run " + file + " --format json --deepspeed " + release + " --ranks " + ranks);
-    if (outcome.exit_code == 2) continue;
-    const json report = json::parse(outcome.out);
-    std::vector<json> failures = report.at("other_ranks");
-    failures.push_back(report.at("failure"));
-    const bool hangs = std::ranges::any_of(
-        failures, [](const json& failure) { return !failure.is_null() && failure.at("kind") == "hang"; });
-    if (!hangs) files.push_back(file);
-  }
-  return files;
-}
 
 class MpiLibrary : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
@@ -159,9 +124,6 @@ struct Killed {
 };
 
 class MpiKill : public ::testing::TestWithParam<Killed> {};
-
-// Every process of a job carries the marker in its arguments.
-Outcome orphans(const std::string& marker) { return shell("pgrep -fc '[n]o-such-folder/" + marker + "'"); }
 
 TEST_P(MpiKill, EndsTheJobAndNamesTheRank) {
   if (!has_mpi()) GTEST_SKIP() << "built without MPI";

@@ -79,6 +79,8 @@ bool is_in_target(const Tree& tree, const std::string& path) {
   if (!is_under(path, "tests")) return false;
   const size_t start = std::string_view("tests/").size();
   const std::string folder = path.substr(start, path.find('/', start) - start);
+  const auto root = tree.find("CMakeLists.txt");
+  if (root != tree.end() && root->second.find("tests/" + folder + "/*.cpp") != std::string::npos) return true;
   const auto lists = tree.find("tests/CMakeLists.txt");
   return lists != tree.end() &&
          std::regex_search(lists->second, std::regex("zero3_tests\\(" + folder + "[ )]"));

@@ -101,7 +101,9 @@ TEST(DeadFiles, FindsHeadersThatNobodyIncludes) {
 }
 
 TEST(DeadFiles, FindsSourcesThatNoTargetTakes) {
-  EXPECT_THAT(dead_files({{"old/a.cpp", ""},
+  EXPECT_THAT(dead_files({{"CMakeLists.txt", "file(GLOB fakes tests/fake/*.cpp)"},
+                          {"old/a.cpp", ""},
+                          {"tests/fake/a.cpp", ""},
                           {"sim/a.cpp", ""},
                           {"tests/CMakeLists.txt", "zero3_tests(sim)"},
                           {"tests/si/a_test.cpp", ""},

@@ -1,8 +1,6 @@
 #include "sim/backends/mpi/mpi_communicator.h"
 
 #include <algorithm>
-#include <csignal>
-#include <cstdio>
 #include <limits>
 
 #include <fmt/format.h>
@@ -43,15 +41,6 @@ int MpiCommunicator::Header::tag() const {
   return static_cast<int>((hash ^ hash >> 32) & 0x7ffffff);
 }
 
-void MpiCommunicator::die_if_asked() const {
-  const size_t index = sequence().size() - 1;
-  if (!fault_ || fault_->rank != rank() || fault_->collective != index) return;
-  std::fprintf(stderr, "rank %d: killed by --fault at its collective %zu, %s\n", rank(), index,
-               sequence().back().text().c_str());
-  std::fflush(stderr);
-  std::raise(SIGKILL);
-}
-
 bool MpiCommunicator::complete(Posted& posted) {
   int done = 0;
   const auto count = static_cast<int>(posted.requests.size());
@@ -59,7 +48,7 @@ bool MpiCommunicator::complete(Posted& posted) {
 }
 
 Raised MpiCommunicator::start() {
-  die_if_asked();
+  die_if_asked(fault_, rank(), sequence());
   const Collective& collective = sequence().back();
   posted_.push_back(std::make_unique<Posted>());
   Posted& posted = *posted_.back();

@@ -76,7 +76,6 @@ class MpiCommunicator final : public RankCommunicator {
   Raised start() override;
   Raised finish() override;
   void receive(std::vector<int64_t>& ints) override;
-  void die_if_asked() const;
   void post_all_gather(const Collective& collective, Posted& posted);
   void post_headers(const Collective& collective, Posted& posted);
   void post_data(const Collective& collective, Posted& posted);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <map>
+#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -30,18 +31,26 @@ MpiJob::MpiJob(int timeout_ms) : timeout_ms_(timeout_ms) {
   MPI_Comm_set_errhandler(kControl, MPI_ERRORS_RETURN);  // hears of what fails in a request
   MPI_Comm_rank(kControl, &rank_);
   MPI_Comm_size(kControl, &size_);
-  crowded_ = is_crowded();
+  find_places();
 }
 
-// Whether any machine of the job has fewer processors than ranks.
-bool MpiJob::is_crowded() {
+// The ranks by their machines; whether any of these has fewer processors than ranks.
+void MpiJob::find_places() {
   std::array<char, MPI_MAX_PROCESSOR_NAME> name = {};
   int length = 0;
   MPI_Get_processor_name(name.data(), &length);
-  std::map<std::string, unsigned> ranks_on;
-  unsigned most = 0;
-  for (const std::string& machine : gather(name.data())) most = std::max(most, ++ranks_on[machine]);
-  return std::stoul(from_rank0(std::to_string(most))) > std::thread::hardware_concurrency();
+  std::string machines;
+  for (const std::string& machine : gather(name.data())) machines += machine + "\n";
+  std::istringstream lines(from_rank0(machines));
+  std::map<std::string, int> ranks_on;
+  int rank = 0;
+  for (std::string machine; std::getline(lines, machine); ++rank) {
+    if (rank == rank_) place_on_machine_ = ranks_on[machine];
+    ++ranks_on[machine];
+  }
+  ranks_on_machine_ = ranks_on[name.data()];
+  const auto most = std::ranges::max_element(ranks_on, {}, [](const auto& one) { return one.second; });
+  crowded_ = static_cast<unsigned>(most->second) > std::thread::hardware_concurrency();
 }
 
 MpiJob::~MpiJob() {

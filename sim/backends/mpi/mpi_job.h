@@ -28,6 +28,9 @@ class Pause {
 
 class MpiJob {
  public:
+  // Beyond the time of its collectives, a rank has this long to come to the end.
+  static constexpr int kGraceMs = 15'000;
+
   // Starts MPI. `timeout_ms`: of one collective.
   explicit MpiJob(int timeout_ms);
   // Ends it; collectives that not all ranks join may be left.
@@ -38,6 +41,9 @@ class MpiJob {
   int rank() const { return rank_; }
   int size() const { return size_; }
   int timeout_ms() const { return timeout_ms_; }
+  // Of the ranks on this rank's machine: how many there are, and how many of them come before it.
+  int ranks_on_machine() const { return ranks_on_machine_; }
+  int place_on_machine() const { return place_on_machine_; }
 
   // Tells rank 0, which gets what every rank told, by rank; the others get nothing. A rank that does not come within
   // the time that all its collectives may take ends the job.
@@ -63,11 +69,8 @@ class MpiJob {
   }
 
  private:
-  // Beyond the time of its collectives, a rank has this long to come to the end.
-  static constexpr int kGraceMs = 15'000;
-
   std::vector<std::string> gather(const std::string& own, int wait_ms);
-  bool is_crowded();
+  void find_places();
   bool receive(int from, std::string& text) const;
   void send(int to, const std::string& text) const;
   // Waits until the request is complete, which takes all ranks: ends the job where one does not come.
@@ -77,6 +80,8 @@ class MpiJob {
   int timeout_ms_;
   int rank_ = 0;
   int size_ = 1;
+  int ranks_on_machine_ = 1;
+  int place_on_machine_ = 0;
   bool crowded_ = false;
 };
 
