@@ -39,6 +39,8 @@ function(zero3_add_torch_module)
   target_include_directories(zero3sim_torch SYSTEM PRIVATE ${TORCH_INCLUDE_DIRS})
   target_link_libraries(zero3sim_torch PRIVATE zero3_options fmt::fmt ${TORCH_LIBRARIES})
   install(TARGETS zero3sim_torch LIBRARY DESTINATION lib/zero3sim)
+endfunction()
+
 # No compiler of CUDA is needed: the backend is a host program. Packages of PyPI have no libcudart.so, but what it links to.
 function(zero3_find_nccl)
   set(roots ${ZERO3_NCCL_ROOT} ${ZERO3_CUDA_ROOT} $ENV{CUDA_HOME} $ENV{CUDA_PATH} /usr/local/cuda)
