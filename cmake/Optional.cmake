@@ -35,7 +35,9 @@ function(zero3_add_torch_module)
     return()
   endif()
   add_library(zero3sim_torch MODULE ${torch_sources})
-  set_target_properties(zero3sim_torch PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  # LibTorch's headers take most of the time.
+  set_target_properties(zero3sim_torch PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
+                        UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
   target_include_directories(zero3sim_torch SYSTEM PRIVATE ${TORCH_INCLUDE_DIRS})
   target_link_libraries(zero3sim_torch PRIVATE zero3_options fmt::fmt ${TORCH_LIBRARIES})
   install(TARGETS zero3sim_torch LIBRARY DESTINATION lib/zero3sim)

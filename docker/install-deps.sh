@@ -1,13 +1,15 @@
 #!/bin/bash
 # Installs what zero3sim needs from Debian 12; does nothing when it is all there. Needs root or sudo.
-# usage: docker/install-deps.sh [--build | --dev | --mpi | --cuda12 | --cuda13 | --deepspeed]   --build: to compile and run;
-#   --dev: to test and check; --mpi: for --backend mpi; --cuda12, --cuda13: for --backend nccl, the CUDA runtime and NCCL
-#   from PyPI (V100 wants 12); --deepspeed: what scripts/deepspeed-env wants; default: the first three.
+# usage: docker/install-deps.sh [--build | --dev | --mpi | --torch | --cuda12 | --cuda13 | --deepspeed]   --build: to
+#   compile and run; --dev: to test and check; --mpi: for --backend mpi; --torch: for --tensors torch; --cuda12, --cuda13:
+#   for --backend nccl, the CUDA runtime and NCCL from PyPI (V100 wants 12); --deepspeed: what scripts/deepspeed-env wants;
+#   default: the first four.
 set -euo pipefail
 
 build=(g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev)
 dev=(libgtest-dev libgmock-dev libbenchmark-dev clang libclang-rt-14-dev clang-format clang-tidy valgrind python3-yaml)
 mpi=(libopenmpi-dev openmpi-bin)
+torch=(libtorch-dev)
 cuda=(python3-pip)
 cuda12=(nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12 nvidia-nccl-cu12) # of nvcc the headers alone
 cuda13=(nvidia-cuda-runtime~=13.0 nvidia-cuda-crt~=13.0 nvidia-nccl-cu13)
@@ -17,10 +19,11 @@ case "${1:-}" in
   --build) wanted=("${build[@]}") ;;
   --dev) wanted=("${dev[@]}") ;;
   --mpi) wanted=("${mpi[@]}") ;;
+  --torch) wanted=("${torch[@]}") ;;
   --cuda12 | --cuda13) wanted=("${cuda[@]}") ;;
   --deepspeed) wanted=("${deepspeed[@]}") ;;
-  "") wanted=("${build[@]}" "${dev[@]}" "${mpi[@]}") ;;
-  *) sed -n '3,5s/^# *//p' "$0" >&2; exit 2 ;;
+  "") wanted=("${build[@]}" "${dev[@]}" "${mpi[@]}" "${torch[@]}") ;;
+  *) sed -n '3,6s/^# *//p' "$0" >&2; exit 2 ;;
 esac
 
 as_root=()

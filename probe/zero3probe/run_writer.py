@@ -6,11 +6,12 @@ from zero3probe.run import Call, External, Flow, Module, Op, Param, Raised, Run,
 
 FORMAT = "zero3sim-run"
 VERSION = 1
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # json.dumps makes one a call
 
 
 def dumps(item: Any) -> str:
     """One line of a run or trace file: compact, UTF-8 as it is, no newline inside."""
-    return json.dumps(item, ensure_ascii=False, separators=(",", ":"))
+    return _encode(item)
 
 
 def write_run(run: Run, stream: IO[str]) -> None:

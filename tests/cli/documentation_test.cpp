@@ -52,6 +52,7 @@ TEST(Documentation, ShowsWhatTheProgramPrints) {
       const std::string python = interpreter_of(shown.deepspeed);
       if (!shown.deepspeed.empty() && python.empty()) continue;
       if (shown.command.starts_with("mpirun ") && !has_mpi()) continue;
+      if (shown.command.find("--tensors") != std::string::npos && !has_tensors()) continue;
       const std::string at = path + ":" + std::to_string(shown.line) + ": $ " + shown.command + "\n";
       const Outcome outcome = shell("exec 2>&1\nPY=" + shell_quoted(python) + "\n" + kMpiEnvironment +
                                     std::regex_replace(shown.command, kBuilt, "zero3sim "));

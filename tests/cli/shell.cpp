@@ -28,6 +28,11 @@ bool has_mpi() {
   return has;
 }
 
+bool has_tensors() {
+  static const bool has = shell("zero3sim try t:A --tensors torch").exit_code != 5;
+  return has;
+}
+
 Folder::Folder() {
   std::string pattern = (std::filesystem::temp_directory_path() / "zero3sim-test-XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a folder like " + pattern);

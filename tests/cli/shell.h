@@ -18,6 +18,8 @@ Outcome shell(const std::string& command, int timeout_s = 60);
 
 // Whether this build has the MPI backend.
 bool has_mpi();
+// Whether the build has --tensors torch.
+bool has_tensors();
 // Open MPI wants to be asked where root starts it, or more ranks than there are processors.
 inline constexpr const char* kMpiEnvironment =
     "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1\n";

@@ -1,6 +1,5 @@
 // --tensors torch: LibTorch's autograd fires hooks as the tape says, and training by partitions is training.
 #include <algorithm>
-#include <filesystem>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -17,11 +16,6 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-
-bool has_tensors() {
-  return std::filesystem::exists(std::filesystem::path(ZERO3SIM_EXECUTABLE).parent_path() /
-                                 "zero3sim_torch.so");
-}
 
 class Tensors : public ::testing::Test {
  protected:

@@ -1,42 +1,16 @@
-"""The calls of one forward while they are being made, and the plans that they become. Needs no torch.
+"""The calls of one forward as a tree, made of its tape, and the plans that they become. Needs no torch.
 
-A Frame is one module call, a Region what one checkpoint() runs. They keep the autograd nodes of their tensors
-until backward says which of them it reaches; any longer would hold the graph. Equal plans are one plan: a step
-like all before it costs one line.
+A Frame is one module call, a Region what one checkpoint() runs. Equal plans are one plan: a step like all before
+it costs one line, and its tree is not made.
 """
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from zero3probe.record.tape import RAISED, Tape, is_inputs, tensors_of
 from zero3probe.run import Call, Flow, ParamRef, Tensors
 from zero3probe.run_writer import call_item, dumps, plan_item
 
-Node = Any  # of autograd's graph; None: a leaf
-
-
-class Ends:
-    """The tensors that require grad on one side of a call: alone or in tuples, and in lists and dicts."""
-    __slots__ = ("plain", "contained", "settled")
-
-    def __init__(self) -> None:
-        self.plain: List[Node] = []
-        self.contained: List[Node] = []
-        self.settled: Optional[Tensors] = None
-
-    def settle(self, reached: Optional[Set[Node]]) -> None:
-        """Counts and lets the nodes go. `reached`: those that backward comes to; None: nobody knows, so all."""
-        if self.settled is not None:
-            return
-
-        def count(nodes: Sequence[Node]) -> int:
-            if reached is None:
-                return len(nodes)
-            return sum(node is None or node in reached for node in nodes)
-        self.settled = Tensors(len(self.plain), count(self.plain), len(self.contained), count(self.contained))
-        self.plain, self.contained = [], []
-
-    def tensors(self) -> Tensors:
-        self.settle(None)
-        assert self.settled is not None
-        return self.settled
+_NONE = Tensors(0, 0)
+_MOST_TAPES = 1000  # that are kept: a mixture of experts may make a new one every step
 
 
 class Part:
@@ -46,7 +20,7 @@ class Part:
     def __init__(self, module: int) -> None:
         self.module = module  # a region has that of the module around it
         self.calls: List[Any] = []  # Frame, Region, or ParamRef of a weight that is read
-        self.outputs = Ends()
+        self.outputs = _NONE
         self.stop_at: Optional[int] = None  # a recomputation stopped behind so many calls
 
     def parts(self) -> List["Part"]:
@@ -58,15 +32,13 @@ class Part:
         if param not in self.calls:
             self.calls.append(param)
 
-    def call(self) -> Call:
-        """As a plan has it. What is not settled counts as reached."""
-        raise NotImplementedError
+    def take(self, given: bool, tensors: Tensors) -> None:
+        """What it was given, or what it returned."""
+        self.outputs = tensors
 
-    def settle(self, reached: Optional[Set[Node]]) -> None:
-        """Of all that is below, but for regions that know better."""
-        self.outputs.settle(reached)
-        for item in self.parts():
-            item.settle(reached)
+    def call(self) -> Call:
+        """As a plan has it."""
+        raise NotImplementedError
 
     def _inner(self) -> List[Call]:
         calls, left = [], self.stop_at
@@ -88,26 +60,28 @@ class Frame(Part):
 
     def __init__(self, module: int) -> None:
         super().__init__(module)
-        self.inputs = Ends()
+        self.inputs = _NONE
         self.returned = False
         self.first: Optional[Flow] = None
 
-    def settle(self, reached: Optional[Set[Node]]) -> None:
-        self.inputs.settle(reached)
-        super().settle(reached)
+    def take(self, given: bool, tensors: Tensors) -> None:
+        if given:
+            self.inputs = tensors
+            return
+        self.outputs, self.returned = tensors, True
 
     def call(self) -> Call:
         return Call(self.module, self._inner(), flow=self.flow())
 
     def flow(self) -> Flow:
-        first = self.first or Flow(Tensors(0, 0), Tensors(0, 0))
-        return Flow(self.inputs.tensors(), self.outputs.tensors(),
+        first = self.first or Flow(_NONE, _NONE)
+        return Flow(self.inputs, self.outputs,
                     (first.inputs.requiring_grad, first.inputs.contained_requiring_grad),
                     (first.outputs.requiring_grad, first.outputs.contained_requiring_grad))
 
     def recompute(self, again: "Frame") -> None:
         """Takes the tensors that the call had when it ran again, with grad."""
-        self.first = Flow(self.inputs.tensors(), self.outputs.tensors())
+        self.first = Flow(self.inputs, self.outputs)
         self.inputs, self.outputs = again.inputs, again.outputs
         self.calls = merged(self.calls, again.calls)
 
@@ -121,30 +95,19 @@ class Region(Part):
         self.kind = kind
         self.filled = False  # a reentrant one has the tensors of its recomputation
 
-    def settle(self, reached: Optional[Set[Node]]) -> None:
-        """The backward around a reentrant region ends at it: its own comes to what is in it."""
-        self.outputs.settle(reached)
-        for item in self.parts() if self.kind != "reentrant" else ():
-            item.settle(reached)
-
     def call(self) -> Call:
         if self.kind == "reentrant" and not self.filled:
             _first_alone(self)
-        flow = Flow(outputs=self.outputs.tensors()) if self.kind == "reentrant" else Flow()
+        flow = Flow(outputs=self.outputs) if self.kind == "reentrant" else Flow()
         return Call(calls=self._inner(), region=self.kind, flow=flow)
 
-    def recompute(self, again: "Region", nodes: Sequence[Node]) -> None:
-        """The region ran again, completely; a backward from `nodes`, its outputs', comes next."""
+    def recompute(self, again: "Region") -> None:
+        """The region ran again, completely."""
         if self.kind != "reentrant":
             self.kind = "whole-recompute"  # it did not stop
             return
-        reached: Set[Node] = set()
-        for node in nodes:
-            reached |= reachable(node)
         self.filled = True
         self.calls = merged(self.calls, again.calls)
-        for item in self.parts():
-            item.settle(reached)
 
     def stopped(self, again: "Region") -> None:
         """Its recomputation ended early, in the last call of `again` that did not return."""
@@ -163,7 +126,7 @@ def _first_alone(part: Part) -> None:
     """No recomputation was seen: the tensors below are those of the pass without grad."""
     for item in part.parts():
         if isinstance(item, Frame) and item.first is None:
-            item.first = Flow(item.inputs.tensors(), item.outputs.tensors())
+            item.first = Flow(item.inputs, item.outputs)
         _first_alone(item)
 
 
@@ -181,12 +144,69 @@ def merged(first: List[Any], again: List[Any]) -> List[Any]:
     return first
 
 
+def tree_of(tape: Tape, top: Part) -> Part:
+    """The calls of a tape below `top`. What is in a reentrant region counts as reached, until it runs again."""
+    parts, first = [top], 0
+    regions: List[Region] = []
+    for code in tape.codes:
+        if isinstance(code, tuple):
+            parts[-1].reads(code)
+        elif code is RAISED:
+            parts.pop()
+        elif isinstance(code, str):
+            regions.append(Region(parts[-1].module, code))
+            parts.append(_added(parts[-1], regions[-1]))
+        elif code >= 0:
+            parts.append(_added(parts[-1], Frame(code)))
+        else:
+            part = parts[-1] if is_inputs(code) else parts.pop()
+            first_pass = any(isinstance(each, Region) and each.kind == "reentrant" for each in parts[1:])
+            tensors, first = _tensors(code, first, None if first_pass else tape.reached)
+            part.take(is_inputs(code), tensors)
+    for region, recomputed in zip(regions, tape.regions):
+        for again in recomputed.passes:
+            part = tree_of(again.tape, Region(region.module, region.kind))
+            region.stopped(part) if again.stopped else region.recompute(part)
+    return top
+
+
+def _added(around: Part, part: Part) -> Part:
+    around.calls.append(part)
+    return part
+
+
+def _tensors(code: int, first: int, reached: Optional[Tuple[bool, ...]]) -> Tuple[Tensors, int]:
+    """What a code says, its nodes from `first` on; and where the next one's begin."""
+    alone, contained = tensors_of(code)
+    middle, end = first + alone, first + alone + contained
+    if reached is None:
+        return Tensors(alone, alone, contained, contained), end
+    return Tensors(alone, sum(reached[first:middle]), contained, sum(reached[middle:end])), end
+
+
 class Plans:
     """Numbers plans, each written once before its first use."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._numbers: Dict[Tuple[str, str], int] = {}
+        self._tapes: Dict[Any, int] = {}
+
+    def of_tape(self, tape: Tape, direct: bool) -> int:
+        """The plan of a forward; `direct`: its modules were called without the root."""
+        key = (direct, tape.signature())
+        number = self._tapes.get(key)
+        if number is None:
+            if len(self._tapes) == _MOST_TAPES:
+                self._tapes.clear()
+            number = self._tapes[key] = self._new(tape, direct)
+        return number
+
+    def _new(self, tape: Tape, direct: bool) -> int:
+        calls = [part.call() for part in tree_of(tape, Part(-1)).parts()]
+        if direct or not calls:
+            return self.number(calls, Flow())
+        return self.number(calls[-1].calls, calls[-1].flow or Flow())
 
     def number(self, calls: List[Call], root: Flow) -> int:
         items = [call_item(call) for call in calls]
@@ -199,16 +219,3 @@ class Plans:
 
     def __len__(self) -> int:
         return len(self._numbers)
-
-
-def reachable(root: Node) -> Set[Node]:
-    """All nodes of the graph below a loss."""
-    seen: Set[Node] = set()
-    open_nodes = [root] if root is not None else []
-    while open_nodes:
-        node = open_nodes.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        open_nodes.extend(following for following, _ in node.next_functions if following is not None)
-    return seen

@@ -10,23 +10,26 @@ from typing import Any, Dict, List, Optional
 
 from zero3probe import trace as trace_format
 from zero3probe.record.model import ModelMap, has_optimizer, header_run, settings_of
-from zero3probe.record.plans import Ends, Frame, Part, Plans, Region, reachable
+from zero3probe.record.plans import Plans
+from zero3probe.record.tape import Recomputed, Tape, reachable
 from zero3probe.record.writer import Lines, say
-from zero3probe.run import Engine, Flow, Op, Raised
+from zero3probe.run import Engine, Op, Raised
 from zero3probe.run_writer import dumps, header_of, op_item, raised_item
 
 
 _TEXT_LENGTH = 20000  # of an error, characters
+NO_MODULE = -1
 
 
 class Pending:
-    """An operation that is not written yet; of a forward, its calls. `root`: the frame of the model."""
+    """An operation that is not written yet; of a forward, its calls. `root`: the model itself was called."""
+    __slots__ = ("op", "text", "tape", "root", "raised")
 
     def __init__(self, op: Op, text: str) -> None:
         self.op = op
         self.text = text
-        self.calls: List[Frame] = []
-        self.root: Optional[Frame] = None
+        self.tape = Tape()
+        self.root = False
         self.raised: Optional[Raised] = None
 
 
@@ -37,12 +40,18 @@ class Recorder:
                  torch: str) -> None:
         self.model = ModelMap()
         self.engines: List[Any] = []
+        self.roots: Dict[int, List[int]] = {}  # engines by id(model)
         self.rank, self.ranks = 0, 1
-        self.frames: List[Part] = []  # the module calls and regions that run, outermost first
+        self.tape: Optional[Tape] = None  # of the module calls that run; None: none does
+        self.running = NO_MODULE  # the innermost
+        self.given: Any = None  # what it was called with, until its inputs are on the tape
+        self.regions = 0  # that run
         self.depth = 0  # operations within operations are DeepSpeed's own
         self.current: Optional["Pending"] = None  # the engine's forward that runs
         self.input_hook: Optional[Any] = None
         self.in_backward = False
+        self.tensor: type = type(None)  # torch.Tensor
+        self.executes: Any = None  # autograd's own answer whether the backward that runs comes to a node
         self._path, self._name, self._trace_path = path, name, trace_path
         self._source = {"deepspeed": deepspeed, "torch": torch, "python": platform.python_version(),
                         "command": " ".join(["python", "-m", "zero3probe"] + sys.argv[1:])}
@@ -75,6 +84,7 @@ class Recorder:
         if not self.model.ids_in_order():
             self.note("parameters were made in another order than the modules list them (zero.Init): "
                       "ds_ids in replays differ")
+        self.roots.setdefault(id(engine.module), []).append(len(self.engines))
         self.engines.append(engine)
         self._training.append(True)
 
@@ -104,7 +114,8 @@ class Recorder:
             self._open()
         self._statements += 1
         self._pending.append(pending)
-        self._trace_line({"event": "statement", "text": text})
+        if self._trace is not None:
+            self._trace_line({"event": "statement", "text": text})
         if self._tap is not None:
             self._tap.recording = self._trace is not None
         return pending
@@ -121,27 +132,23 @@ class Recorder:
             pending.raised = Raised(self._statements - 1, **keys)
             line["failure"] = keys
         self._trace_line(line)
-        waits = any(item.root is not None and item.op.grad for item in self._pending)
+        waits = any(item.root and item.op.grad for item in self._pending)
         if not waits or error is not None or pending.op.op == "backward":
             self._write_pending()
 
     def backward_begins(self, loss: Any) -> None:
         """Which of the last forward's tensors this loss leads back to."""
-        node = getattr(loss, "grad_fn", None)
         for pending in reversed(self._pending):
             if pending.op.op == "forward":
-                reached = reachable(node)
-                for frame in pending.calls:
-                    frame.settle(reached)
+                pending.tape.backward_begins([getattr(loss, "grad_fn", None)], self.executes)
                 return
 
     def leads_to_engine(self, loss: Any) -> bool:
         """Whether a backward from there comes to what the engine's last forward returned."""
         for pending in reversed(self._pending):
             if pending.op.op == "forward":
-                nodes = reachable(getattr(loss, "grad_fn", None)) if pending.root is not None else set()
-                outputs = pending.root.outputs if pending.root is not None else Ends()
-                return any(node in nodes for node in outputs.plain + outputs.contained)
+                nodes = reachable(getattr(loss, "grad_fn", None)) if pending.root else set()
+                return any(node in nodes for node in pending.tape.returned())
         return False
 
     def stop(self, why: str) -> None:
@@ -163,45 +170,28 @@ class Recorder:
 
     # Module calls
 
-    def enter(self, module: int) -> Frame:
-        """A module of a recorded model is called; below a leaf module too, which other releases do not have."""
-        frame = Frame(module)
-        if self.frames:
-            self.frames[-1].calls.append(frame)
-        elif self.in_backward:
+    def first_call(self) -> Tape:
+        """A module is called, and none runs. DeepSpeed's own calls go on a tape that nobody keeps."""
+        if self.in_backward:
             self.note("a backward calls modules again, and no checkpointed region was seen that does so: the run "
                       "file lacks it, and replays differ in backward")
-        self.frames.append(frame)
-        return frame
+        if self.in_backward or self.current is None:
+            return Tape()
+        self.current.root = True
+        return self.current.tape
 
-    def enter_region(self, kind: str) -> Region:
+    def enter_region(self, kind: str) -> Recomputed:
         """A checkpointed region begins in the module that runs."""
-        region = Region(self.frames[-1].module, kind)
-        self.frames[-1].calls.append(region)
-        self.frames.append(region)
+        assert self.tape is not None
+        region = Recomputed(self.running, kind)
+        self.tape.codes.append(kind)
+        self.tape.regions.append(region)
         return region
 
-    def enter_again(self, region: Region) -> Region:
-        """It runs again, in backward: what it calls now is collected in what is returned."""
-        again = Region(region.module, region.kind)
-        self.frames.append(again)
-        return again
-
-    def leave(self, part: Part) -> None:
-        """The call returned, or raised."""
-        while self.frames and self.frames.pop() is not part:
-            pass
-
-    def in_region(self) -> bool:
-        return any(isinstance(part, Region) for part in self.frames)
-
-    def read(self, owner: Any, param: Any) -> None:
+    def read(self, ref: Any) -> None:
         """A weight is read outside the module that owns it."""
-        ref = self.model.params.get(id(param))
-        if ref is None or not self.frames or self.in_backward:
-            return
-        if self.frames[-1].module not in self.model.owners[id(param)]:
-            self.frames[-1].reads(ref)
+        if self.tape is not None and not self.in_backward:
+            self.tape.codes.append(ref)
 
     # Writing
 
@@ -257,22 +247,18 @@ class Recorder:
         pending, self._pending = self._pending, []
         for item in pending:
             if item.op.op == "forward":
-                item.op.plan = self._plan_of(item)
+                item.op.plan = self._plans.of_tape(item.tape, item.op.direct)
             self._write(dumps({"rank": self.rank, "text": item.text, "ops": [op_item(item.op)]}))
             if item.raised is not None:
                 self._write(dumps(raised_item(self.rank, item.raised)))
-
-    def _plan_of(self, item: Pending) -> int:
-        if item.op.direct or item.root is None:
-            return self._plans.number([frame.call() for frame in item.calls], Flow())
-        root = item.root.call()
-        return self._plans.number(root.calls, root.flow or Flow())
 
     def close(self, whole: bool, cut: str = ", up to the exception") -> None:
         """The script is over. `whole`: it ended by itself, and not with an exception; else `cut` says so."""
         if self._closed:
             return
         self._closed = True
+        if self.tape is not None and self.given is not None:
+            self.tape.inputs(self.given, self.tensor)  # DeepSpeed's hooks before this call are not over
         self._write_pending()
         for lines in (self._lines, self._trace):
             if lines is not None and whole:
@@ -287,16 +273,3 @@ class Recorder:
         elif not self._lines.failed:
             say("recorded %d operations in %s%s" % (self._statements, self._lines.path,
                                                     "" if whole else cut))
-
-
-def ends_of(value: Any, ends: Ends, is_tensor: Any, contained: bool = False) -> None:
-    """The tensors that require grad in what a call was given or returned, as DeepSpeed's hooks find them."""
-    if is_tensor(value):
-        if value.requires_grad:
-            (ends.contained if contained else ends.plain).append(value.grad_fn)
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            ends_of(item, ends, is_tensor, contained or type(value) is not tuple)
-    elif isinstance(value, dict):
-        for item in value.values():
-            ends_of(item, ends, is_tensor, True)

@@ -8,8 +8,8 @@ import inspect
 import sys
 from typing import Any, Callable, List
 
-from zero3probe.record.plans import Ends, Region
-from zero3probe.record.recorder import Recorder, ends_of
+from zero3probe.record.recorder import Recorder
+from zero3probe.record.tape import RAISED, Pass, Recomputed, Tape, add_nodes
 
 _EARLY_STOP = "_StopRecomputationError"  # torch 2.1 and later
 _DEEPSPEEDS = "deepspeed.runtime.activation_checkpointing.checkpointing"
@@ -46,41 +46,54 @@ def _kind(home: Any, checkpoint: Callable, named: Any) -> str:
 
 def _watched(recorder: Recorder, original: Callable, kind_of: Callable[[Any], str]) -> Callable:
     import torch
-    is_tensor, grad_enabled = torch.is_tensor, torch.is_grad_enabled
+    grad_enabled = torch.is_grad_enabled
 
     def zero3probe_checkpoint(function, *args, **kwargs):
-        if not recorder.frames or not (grad_enabled() or recorder.in_region()):
+        tape = recorder.tape
+        if tape is None or not (grad_enabled() or recorder.regions > 0):
             return original(function, *args, **kwargs)
         kind = kind_of(kwargs)
-        regions: List[Region] = []
+        regions: List[Recomputed] = []
 
         def zero3probe_region(*inner, **named):
             if regions:
-                return _again(recorder, regions[0], lambda: function(*inner, **named), is_tensor)
+                return _again(recorder, regions[0], lambda: function(*inner, **named))
             regions.append(recorder.enter_region(kind))
+            recorder.regions += 1
             try:
                 return function(*inner, **named)
             finally:
-                recorder.leave(regions[0])
-        result = original(zero3probe_region, *args, **kwargs)
+                recorder.regions -= 1
+        try:
+            result = original(zero3probe_region, *args, **kwargs)
+        except BaseException:
+            tape.codes += [RAISED] * len(regions)
+            raise
         if regions:
-            ends_of(result, regions[0].outputs, is_tensor)
+            tape.outputs(result, recorder.tensor)
         return result
     functools.update_wrapper(zero3probe_checkpoint, original)
     return zero3probe_checkpoint
 
 
-def _again(recorder: Recorder, region: Region, run: Callable[[], Any], is_tensor: Callable[[Any], bool]) -> Any:
-    again = recorder.enter_again(region)
+def _again(recorder: Recorder, region: Recomputed, run: Callable[[], Any]) -> Any:
+    tape, outer = Tape(), (recorder.tape, recorder.running, recorder.given)
+    recorder.tape, recorder.running, recorder.given = tape, region.module, None
+    recorder.regions += 1
     try:
         result = run()
-        ends = Ends()
-        ends_of(result, ends, is_tensor)
-        region.recompute(again, ends.plain + ends.contained)
+        region.passes.append(Pass(tape, False))
+        if region.kind == "reentrant":
+            roots: List[Any] = []
+            add_nodes(result, recorder.tensor, roots)
+            tape.backward_begins(roots, recorder.executes)
         return result
     except BaseException as error:
         if type(error).__name__ == _EARLY_STOP:
-            region.stopped(again)
+            region.passes.append(Pass(tape, True))
         raise
     finally:
-        recorder.leave(again)
+        if region.kind != "reentrant":
+            tape.nodes = []
+        recorder.tape, recorder.running, recorder.given = outer
+        recorder.regions -= 1

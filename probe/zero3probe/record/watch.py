@@ -8,8 +8,9 @@ import functools
 import sys
 from typing import Any, Callable
 
-from zero3probe.record.recorder import Recorder, ends_of
+from zero3probe.record.recorder import NO_MODULE, Recorder
 from zero3probe.record.regions import bind, watch_regions
+from zero3probe.record.tape import RAISED, Tape, inputs_code, outputs_code
 from zero3probe.run import Op
 
 # Engine methods, with each release's own names, and the operation that each is.
@@ -36,8 +37,12 @@ def _replace(owner: Any, name: str, make: Callable[[Callable], Callable]) -> Non
 
 def install(recorder: Recorder) -> None:
     """Wraps everything, in this process, until it ends. deepspeed is imported already."""
+    import torch
     from deepspeed.runtime.engine import DeepSpeedEngine
+    recorder.tensor = torch.Tensor
+    recorder.executes = getattr(torch._C, "_will_engine_execute_node", None)
     _watch_modules(recorder)
+    _watch_train(recorder)
     watch_regions(recorder)
     _watch_forward(recorder, DeepSpeedEngine)
     for name, op in _METHODS.items():
@@ -64,45 +69,80 @@ def _watch_plain_backward(recorder: Recorder) -> None:
 
 
 def _watch_modules(recorder: Recorder) -> None:
+    """Every module call is here, in every step: what the usual one needs stands in line, and calls nothing."""
     import torch
-    is_tensor, index, call_module = torch.is_tensor, recorder.model.index, torch.nn.Module.__call__
-    grad_enabled = torch.is_grad_enabled
+    tensor, number_of, call_module = torch.Tensor, recorder.model.index.get, torch.nn.Module.__call__
+    grad_enabled, none_returned, one_returned = torch.is_grad_enabled, outputs_code(0), outputs_code(1)
 
     def zero3probe_call(self, *args, **kwargs):
-        number = index.get(id(self))
+        number = number_of(id(self))
         if number is None:
             return call_module(self, *args, **kwargs)
-        outermost = not recorder.frames and recorder.depth == 0
-        pending = recorder.begin(Op("forward", grad=grad_enabled(), direct=True)) if outermost else None
-        frame = recorder.enter(number)
-        if pending is not None:
-            pending.calls.append(frame)
-            recorder.depth += 1
-        elif len(recorder.frames) == 1 and recorder.current is not None and not recorder.in_backward:
-            recorder.current.calls.append(frame)
-            recorder.current.root = frame
-        error = None
+        tape = recorder.tape
+        if tape is None:
+            return _first_call(recorder, zero3probe_call, self, args, kwargs)
+        outer = recorder.running
+        recorder.running, recorder.given = number, args
+        tape.codes.append(number)
+        if not grad_enabled():
+            _take_inputs(recorder, tape)
         try:
-            ends_of(args, frame.inputs, is_tensor)
             result = call_module(self, *args, **kwargs)
-            ends_of(result, frame.outputs, is_tensor)
-            frame.returned = True
-            return result
-        except BaseException as raised:
-            error = raised
+        except BaseException:
+            if recorder.given is args:
+                _take_inputs(recorder, tape)
+            tape.codes.append(RAISED)
             raise
         finally:
-            recorder.leave(frame)
-            if pending is not None:
-                recorder.depth -= 1
-                recorder.end(pending, error)
+            recorder.running = outer
+        if recorder.given is args:
+            _take_inputs(recorder, tape)
+        if type(result) is not tensor:
+            tape.outputs(result, tensor)
+        elif result.requires_grad:
+            tape.codes.append(one_returned)
+            tape.nodes.append(result.grad_fn)
+        else:
+            tape.codes.append(none_returned)
+        return result
     torch.nn.Module.__call__ = zero3probe_call
-    train = torch.nn.Module.train
+
+
+def _take_inputs(recorder: Recorder, tape: Tape) -> None:
+    tape.inputs(recorder.given, recorder.tensor)
+    recorder.given = None
+
+
+def _first_call(recorder: Recorder, call: Callable, module: Any, args: Any, kwargs: Any) -> Any:
+    """No module runs: an operation of its own, unless one of the engine or of DeepSpeed does."""
+    import torch
+    pending = None
+    if recorder.depth == 0:
+        pending = recorder.begin(Op("forward", grad=torch.is_grad_enabled(), direct=True))
+        recorder.depth += 1
+    recorder.tape = pending.tape if pending is not None else recorder.first_call()
+    error = None
+    try:
+        return call(module, *args, **kwargs)
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        recorder.tape, recorder.running, recorder.given = None, NO_MODULE, None
+        if pending is not None:
+            recorder.depth -= 1
+            recorder.end(pending, error)
+
+
+def _watch_train(recorder: Recorder) -> None:
+    """Of the engines' models: it calls itself for every module below."""
+    import torch
+    train, roots = torch.nn.Module.train, recorder.roots
 
     def zero3probe_train(self, mode=True):
         result = train(self, mode)
-        for number, engine in enumerate(recorder.engines):
-            if engine.module is self:
+        if id(self) in roots:
+            for number in roots[id(self)]:
                 recorder.set_training(number, bool(mode))
         return result
     torch.nn.Module.train = zero3probe_train
@@ -111,15 +151,21 @@ def _watch_modules(recorder: Recorder) -> None:
 def input_hook(recorder: Recorder) -> Callable:
     """Runs after DeepSpeed's hooks before a forward: backward comes to what they made of the inputs."""
     import torch
-    is_tensor = torch.is_tensor
+    tensor, number_of, grad_enabled = torch.Tensor, recorder.model.index.get, torch.is_grad_enabled
+    none_given, one_given = inputs_code(0), inputs_code(1)
 
     def zero3probe_inputs(module, args):
-        if not torch.is_grad_enabled() or not recorder.frames:
+        tape = recorder.tape
+        if tape is None or not grad_enabled() or number_of(id(module)) != recorder.running:
             return
-        frame = recorder.frames[-1]
-        if recorder.model.index.get(id(module)) == frame.module:
-            frame.inputs.plain, frame.inputs.contained = [], []
-            ends_of(args, frame.inputs, is_tensor)
+        recorder.given = None
+        if len(args) != 1 or type(args[0]) is not tensor:
+            tape.inputs(args, tensor)
+        elif args[0].requires_grad:
+            tape.codes.append(one_given)
+            tape.nodes.append(args[0].grad_fn)
+        else:
+            tape.codes.append(none_given)
     return zero3probe_inputs
 
 
@@ -301,6 +347,7 @@ def _gathered(recorder: Recorder, context: Any) -> list:
 
 def _watch_reads(recorder: Recorder) -> None:
     """DeepSpeed's dict of a module's parameters: a read by another module may gather the parameter."""
+    owners, refs, everyone = recorder.model.owners, recorder.model.params, range(1 << 62)
     for home in ("parameter_offload", "stage3"):
         owner = getattr(sys.modules.get("deepspeed.runtime.zero." + home), "ZeROOrderedDict", None)
         if owner is None:
@@ -309,8 +356,8 @@ def _watch_reads(recorder: Recorder) -> None:
         def make(original):
             def zero3probe_getitem(self, key):
                 param = original(self, key)
-                if recorder.frames and param is not None:
-                    recorder.read(self, param)
+                if recorder.running >= 0 and recorder.running not in owners.get(id(param), everyone):
+                    recorder.read(refs[id(param)])
                 return param
             return zero3probe_getitem
         _replace(owner, "__getitem__", make)
