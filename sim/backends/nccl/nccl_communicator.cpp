@@ -25,10 +25,6 @@ size_t receive_bytes(const Collective& collective, const Buffers& host) {
   return host.receive.size();
 }
 
-bool moves_data(const Collective& collective) {
-  return collective.kind != CollectiveKind::kBarrier && collective.kind != CollectiveKind::kBroadcastInts;
-}
-
 // DeepSpeed's host reads what they bring.
 bool host_reads(const Collective& collective) {
   return collective.kind == CollectiveKind::kBroadcastInts || collective.kind == CollectiveKind::kAllReduce ||

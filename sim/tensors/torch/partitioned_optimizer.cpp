@@ -19,18 +19,25 @@ PartitionedOptimizer::PartitionedOptimizer(TorchTensors& tensors, std::span<Para
                         .gradient = torch::zeros_like(partition)});
     masters.push_back(trained_.back().master);
   }
-  if (!masters.empty()) optimizer_ = make_torch_optimizer(masters, tensors_.options());
+  if (masters.empty()) return;
+  optimizer_ = make_torch_optimizer(masters, tensors_.options());
+  if (!tensors_.behaviour().optimizer_steps_at_start) return;
+  for (const torch::Tensor& master : masters) master.mutable_grad() = torch::zeros_like(master);
+  optimizer_->step();
 }
 
 void PartitionedOptimizer::add_gradients(std::span<Param* const> params, bool first_of_cycle) {
   const torch::NoGradGuard no_grad;
-  for (Trained& trained : trained_) trained.arrived = trained.arrived && !first_of_cycle;
+  for (Trained& trained : trained_) {
+    trained.arrived = trained.arrived && !first_of_cycle;
+    trained.in_last = false;
+  }
   for (Param* param : params) {
     const torch::Tensor gradient = tensors_.take_reduced_gradient(*param);
     const auto place = place_.find(param->ds_id);
     if (place == place_.end()) continue;
     Trained& trained = trained_[place->second];
-    trained.arrived = true;
+    trained.arrived = trained.in_last = true;
     if (first_of_cycle) {
       trained.gradient.copy_(gradient);
     } else {
@@ -49,7 +56,13 @@ void PartitionedOptimizer::overflow() {
   }
 }
 
+// v1 takes zeros for what the cycle's last backward did not bring, whatever came before it (seen on v0.5.10).
 void PartitionedOptimizer::begin_update() {
+  if (tensors_.behaviour().coordinator == Coordinator::kPrefetch) {
+    for (Trained& trained : trained_) {
+      if (!trained.in_last) trained.gradient.zero_();
+    }
+  }
   std::vector<torch::Tensor> gradients;
   for (const Trained& trained : trained_) gradients.push_back(trained.gradient.to(torch::kFloat32));
   tensors_.set_squared_norm(squared_norm(gradients));

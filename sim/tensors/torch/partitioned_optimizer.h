@@ -28,8 +28,7 @@ class PartitionedOptimizer final : public OptimizerTensors {
     Param* param = nullptr;
     torch::Tensor master;    // fp32, this rank's elements
     torch::Tensor gradient;  // the buffer's part, in the params' dtype
-    bool arrived = false;    // in this cycle
-  };
+    };
 
   std::filesystem::path file() const;
   NamedTensors states() const;

@@ -18,8 +18,11 @@ namespace zero3::sim {
 class Reference {
  public:
   // `model`: the rank's; it must outlive this. `dtype`: of params and gradients; the optimizer's are fp32.
-  Reference(const Experiment& experiment, Model& model, torch::ScalarType dtype,
+  Reference(const Experiment& experiment, const Behaviour& behaviour, Model& model, torch::ScalarType dtype,
             const TensorOptions& options);
+
+  // Once the params have their ids; nothing if that was done.
+  void make_weights();
 
   // An operation that all ranks have run. `rank`: whose loss it is that is looked at.
   void ran(const Op& op, int rank);

@@ -58,6 +58,7 @@ class TorchTensors final : public RankTensors {
   torch::Tensor take_reduced_gradient(Param& param);
 
   int rank() const { return rank_; }
+  const Behaviour& behaviour() const { return behaviour_; }
   torch::ScalarType dtype() const { return dtype_; }
   const TensorOptions& options() const { return options_; }
   const Experiment& experiment() const { return experiment_; }
