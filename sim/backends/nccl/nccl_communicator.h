@@ -1,9 +1,9 @@
-// A rank's collectives over NCCL, on the streams and with the waits of the release: all-gathers run on a stream of their
-// own, a wait lets the computation's stream wait and not the host, but for what the release lets the host wait for.
+// A rank's collectives over NCCL, on the streams and with the waits of the release: all-gathers run on a stream of
+// their own; a wait lets the computation's stream wait and not the host, but for what the release lets it wait for.
 //
-// NCCL does not check what other ranks issue: where kinds or sizes differ it hangs or takes one's bytes for the other's,
+// NCCL does not check what other ranks issue: where kinds or sizes differ it hangs or takes one's bytes for another's,
 // and its communicator is lost. So each rank tells the others by MPI what it issues, and a collective goes to NCCL once
-// all have issued the same; one that is not met by its like never goes there, and who waits for it times out, as with
+// all have issued the same. One that is not met by its like never goes there, and who waits for it times out, as with
 // NCCL. What NCCL has begun therefore ends on all ranks, and its communicators serve for all runs of a job.
 #pragma once
 

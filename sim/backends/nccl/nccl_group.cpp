@@ -18,14 +18,14 @@ std::string failure_text(ncclResult_t result, ncclComm_t comm, const std::string
 }  // namespace
 
 std::string new_nccl_id() {
-  ncclUniqueId id;
+  ncclUniqueId id = {};
   const ncclResult_t result = ncclGetUniqueId(&id);
   if (result != ncclSuccess) throw BackendUnavailable(failure_text(result, nullptr, "to make an id"));
   return {id.internal, sizeof(id.internal)};
 }
 
 NcclGroup::NcclGroup(const std::string& id, int rank, int world_size) {
-  ncclUniqueId unique;
+  ncclUniqueId unique = {};
   std::memcpy(unique.internal, id.data(), sizeof(unique.internal));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
