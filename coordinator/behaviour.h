@@ -88,7 +88,7 @@ struct Behaviour {
   bool overflow_checked_in_fp16_only = false;  // else in every precision
   bool empty_params_are_optimized = true;  // params without elements, as any other that requires a gradient
   bool overflow_read_from_buffer = false;  // of all gradients at the step, not from each as it arrives
-  bool optimizer_steps_at_start = true;  // with gradients of 0, to make its states: Adam counts it
+  bool optimizer_steps_at_start = true;    // with gradients of 0, to make its states: Adam counts it
   bool gradients_clipped_by_default = false;  // to a norm of 1, where gradient_clipping is not given
   bool invalid_norm_is_overflow = false;      // of the gradients together, in every precision
 

@@ -28,7 +28,9 @@ class PartitionedOptimizer final : public OptimizerTensors {
     Param* param = nullptr;
     torch::Tensor master;    // fp32, this rank's elements
     torch::Tensor gradient;  // the buffer's part, in the params' dtype
-    };
+    bool arrived = false;    // in this cycle
+    bool in_last = false;    // by the last backward
+  };
 
   std::filesystem::path file() const;
   NamedTensors states() const;
