@@ -195,7 +195,7 @@ std::string scenario(const std::string& config, const std::string& program) {
          "zero_optimization: {stage: 3, stage3_param_persistence_threshold: 0, stage3_prefetch_bucket_size: "
          "0, "
          "stage3_gather_16bit_weights_on_model_save: true}}\nprogram: [" +
-         program + "]\nexpect: [{outcome: completes}]\n";
+         program + "]\nexpect: [{deepspeed: all, outcome: completes}]\n";
 }
 
 // v0.9.5 with gradient_clipping 0.5, as above.
