@@ -23,9 +23,11 @@ std::string without_reproducer(const std::string& text) {
   return kept;
 }
 
-std::vector<std::string> running(const std::string& release, const std::string& ranks) {
+std::vector<std::string> running(const std::string& release, const std::string& ranks, size_t of_each) {
   std::vector<std::string> files;
-  for (const std::string& file : sim::cli::scenario_files({"scenarios"})) {
+  const std::vector<std::string> all = sim::cli::scenario_files({"scenarios"});
+  for (size_t i = 0; i < all.size(); i += of_each) {
+    const std::string& file = all[i];
     const Outcome outcome =
         shell("zero3sim run " + file + " --format json --deepspeed " + release + " --ranks " + ranks);
     if (outcome.exit_code == 2) continue;

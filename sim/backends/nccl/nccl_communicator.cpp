@@ -18,6 +18,11 @@ void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, const C
   if (bytes > 0) check_cuda(cudaMemcpyAsync(to, from, bytes, kind, stream.get()), "a copy failed");
 }
 
+// A parameter may have no elements, and then no memory.
+void copy_on_host(void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
 // Barriers are all-reduces of one word: NCCL has none of its own.
 size_t receive_bytes(const Collective& collective, const Buffers& host) {
   if (collective.kind == CollectiveKind::kBarrier) return kWordBytes;
@@ -64,7 +69,7 @@ void NcclCommunicator::send_up(const Collective& collective, Transfer& transfer)
   if (moves_data(collective) && data_.on_device()) return;
   const CudaStream& stream = device_.stream(collective.kind);
   if (!transfer.host.send.empty()) {
-    std::memcpy(transfer.staged_send.data(), transfer.host.send.data(), transfer.host.send.size());
+    copy_on_host(transfer.staged_send.data(), transfer.host.send.data(), transfer.host.send.size());
     copy(transfer.send.data(), transfer.staged_send.data(), transfer.send.bytes(), cudaMemcpyHostToDevice,
          stream);
     return;
@@ -77,11 +82,11 @@ void NcclCommunicator::send_up(const Collective& collective, Transfer& transfer)
   }
   std::byte* staged = transfer.staged_receive.data() + first;
   if (collective.kind == CollectiveKind::kBroadcastInts) {
-    std::memcpy(staged, transfer.ints.data(), bytes);
+    copy_on_host(staged, transfer.ints.data(), bytes);
   } else if (collective.kind == CollectiveKind::kBarrier) {
     std::memset(staged, 0, bytes);
   } else {
-    std::memcpy(staged, transfer.host.receive.data() + first, bytes);
+    copy_on_host(staged, transfer.host.receive.data() + first, bytes);
   }
   copy(transfer.receive.data() + first, staged, bytes, cudaMemcpyHostToDevice, stream);
 }
@@ -258,11 +263,11 @@ void NcclCommunicator::complete(size_t index, Transfer& transfer) {
   const Collective& what = collective(index);
   const std::byte* arrived = transfer.staged_receive.data();
   if (what.kind == CollectiveKind::kBroadcastInts) {
-    std::memcpy(transfer.ints.data(), arrived, transfer.staged_receive.bytes());
+    copy_on_host(transfer.ints.data(), arrived, transfer.staged_receive.bytes());
     return;  // until receive()
   }
   if (moves_data(what)) {
-    if (!data_.on_device()) std::memcpy(transfer.host.receive.data(), arrived, transfer.host.receive.size());
+    if (!data_.on_device()) copy_on_host(transfer.host.receive.data(), arrived, transfer.host.receive.size());
     data_.end(what, index);
   }
   transfers_[index].reset();
