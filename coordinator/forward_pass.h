@@ -1,5 +1,5 @@
-// Runs a plan as torch runs a model, without values: hooks around each module, nodes on a tape for what it computes, and
-// backward.
+// Runs a plan as torch runs a model, without values: hooks around each module, nodes on a tape for what it computes,
+// and backward.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 // One engine's model, run forward and backward with the hooks that DeepSpeed put on its modules. What the hooks do is
-// here; where autograd fires them is the pass's own: ForwardPass models it, and a run with real tensors leaves it to the
-// library that computes them.
+// here; where autograd fires them is the pass's own: ForwardPass models it, and a run with real tensors leaves it to
+// the library that computes them.
 #pragma once
 
 #include <functional>

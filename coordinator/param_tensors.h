@@ -1,5 +1,5 @@
-// The values of parameters, gradients and optimizer states on one rank. The coordinator says when they move; nothing that
-// it decides depends on them, and most runs have none.
+// The values of parameters, gradients and optimizer states on one rank. The coordinator says when they move; nothing
+// that it decides depends on them, and most runs have none.
 #pragma once
 
 #include <memory>
@@ -30,8 +30,8 @@ class OptimizerTensors {
   virtual void overflow() = 0;
   // Before the ranks sum the squared norms of their gradients (Meeting::kGradientNorm).
   virtual void begin_update() = 0;
-  // Updates the fp32 partitions with what the buffer holds, scaled down to a norm of `gradient_clipping` (0: not at all),
-  // and the params' partitions from them.
+  // Updates the fp32 partitions with what the buffer holds, scaled down to a norm of `gradient_clipping` (0: not at
+  // all), and the params' partitions from them.
   virtual void update(double gradient_clipping) = 0;
   virtual void save_checkpoint() = 0;
   // Everything as it was when the last checkpoint was saved; nothing, if there is none.
@@ -44,8 +44,8 @@ class ParamTensors {
 
   // Converted params: each rank keeps its partition of their values.
   virtual void convert(std::span<Param* const> params) = 0;
-  // param.data is all of it from now on: what was gathered, or on one rank that gathers nothing (`shares_partition`) the
-  // partition itself.
+  // param.data is all of it from now on: what was gathered, or on one rank that gathers nothing (`shares_partition`)
+  // the partition itself.
   virtual void make_whole(Param& param, bool shares_partition) = 0;
   // param.data is empty.
   virtual void free(Param& param) = 0;

@@ -136,9 +136,10 @@ void expect_losses(const json& report, const RealRun& real) {
   }
 }
 
-// Printed by real releases with the same start, batches and optimizer, torch 1.13 and 2.15: six Linear(8, 8, bias=False),
-// stage3_prefetch_bucket_size 0. A skipped layer gets an old gradient again (from v0.6.0), or none of what earlier
-// micro-batches brought (v0.5.10); Adam's first update is its second (up to v0.13.1); gradients are clipped (v0.19.3).
+// Printed by real releases with the same start, batches and optimizer, torch 1.13 and 2.15: six Linear(8, 8,
+// bias=False), stage3_prefetch_bucket_size 0. A skipped layer gets an old gradient again (from v0.6.0), or none of what
+// earlier micro-batches brought (v0.5.10); Adam's first update is its second (up to v0.13.1); gradients are clipped
+// (v0.19.3).
 TEST_F(Tensors, HaveTheLossesOfRealReleases) {
   const char* skips = "t:ABC t:AC t:ABC t:ABC";
   const std::vector<RealRun> runs = {

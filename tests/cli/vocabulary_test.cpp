@@ -128,7 +128,7 @@ void expect_options_in(const std::string& command, const std::string& documents,
 
 TEST(Vocabulary, OfOptions) {
   const std::string short_form = read_file("docs/short-form.md");
-  const std::string backends = read_file("docs/cluster.md");
+  const std::string backends = read_file("docs/cluster.md") + read_file("docs/tensors.md");
   expect_options_in("try", short_form + backends, 15);
   expect_options_in("run", short_form + backends, 7);
   expect_options_in("replay", short_form + backends, 5);

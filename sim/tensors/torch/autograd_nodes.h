@@ -18,8 +18,8 @@ TensorList behind_node(const TensorList& inputs, const TensorList& outputs,
 // The same of tensors that a hook watches.
 torch::Tensor watched(const torch::Tensor& tensor, std::function<void()> hook);
 
-// DeepSpeed's own Linear (LinearFunctionForZeroStage3), which keeps its weight as it is and has other roots in backward.
-// `bias` may be undefined.
+// DeepSpeed's own Linear (LinearFunctionForZeroStage3), which keeps its weight as it is and hands gradients on in
+// another order. `bias` may be undefined.
 torch::Tensor zero3_linear(const torch::Tensor& input, const torch::Tensor& weight,
                            const torch::Tensor& bias);
 

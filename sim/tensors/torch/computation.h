@@ -1,5 +1,5 @@
-// What modules compute, with real tensors: the same as the modules that run on a real DeepSpeed (zero3probe/model.py), but
-// for values that tell elements, ranks and batches apart. Shared by the partitioned run and its reference.
+// What modules compute, with real tensors: the same as the modules that run on a real DeepSpeed (zero3probe/model.py),
+// but for values that tell elements, ranks and batches apart. Shared by the partitioned run and its reference.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,9 @@ void fail_as_linear(const Module& module, const torch::Tensor& weight, const tor
 torch::Tensor joined_outputs(const std::vector<torch::Tensor>& outputs);
 torch::Tensor loss_of(const torch::Tensor& output);
 
-// A module's forward. `weight`: a param's tensor as the module reads it, the last one asked for being computed with; `linear`: of stream, weight and bias (which may
-// be undefined); `children`: the calls of its plan, one after the other.
+// A module's forward. `weight`: a param's tensor as the module reads it, the last one asked for being computed with;
+// `linear`: of stream, weight and bias (which may be undefined); `children`: the calls of its plan, one after the
+// other.
 template <class Weight, class Linear, class Children>
 std::vector<torch::Tensor> compute(const Module& module, torch::Tensor stream, const Weight& weight,
                                    const Linear& linear, const Children& children) {

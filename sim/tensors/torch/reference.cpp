@@ -27,7 +27,7 @@ void Reference::make_weights() {
   std::vector<torch::Tensor> masters;
   for (Param* param : parameters_of(model_.module(experiment_.engines.front().root))) {
     const torch::Tensor value = initial_values(param->ds_id, param->ds_shape).to(dtype_);
-    Weight& made = weights_[param];
+    Weight& made = weights_[param->ds_id];
     made.value = value.clone().set_requires_grad(param->requires_grad);
     made.master = value.to(torch::kFloat32, false, true).set_requires_grad(true);
     order_.push_back(param);
@@ -61,7 +61,7 @@ void Reference::forward(const Op& op, int rank) {
 }
 
 std::vector<torch::Tensor> Reference::call(const PlannedCall& call, torch::Tensor stream) {
-  const auto weight = [&](Param* param) { return weights_.at(param).value; };
+  const auto weight = [&](Param* param) { return weights_.at(param->ds_id).value; };
   const auto linear = [](const torch::Tensor& input, const torch::Tensor& matrix, const torch::Tensor& bias) {
     return torch::linear(input, matrix, bias);
   };
@@ -82,7 +82,7 @@ void Reference::backward() {
   std::vector<Weight*> reached;
   for (const Param* param : order_) {
     if (!param->requires_grad) continue;
-    reached.push_back(&weights_.at(param));
+    reached.push_back(&weights_.at(param->ds_id));
     values.push_back(reached.back()->value);
   }
   const auto ranks = static_cast<int64_t>(losses_.size());
@@ -108,7 +108,7 @@ void Reference::step(const Op& op) {
   if (++micro_steps_ % experiment_.settings.gradient_accumulation_steps != 0) return;
   const double scale = clipping_scale_of_all();
   for (const Param* param : order_) {
-    Weight& weight = weights_.at(param);
+    Weight& weight = weights_.at(param->ds_id);
     weight.master.mutable_grad() =
         weight.gradient.defined() ? weight.gradient.to(torch::kFloat32) * scale : torch::Tensor();
     weight.gradient = torch::Tensor();
@@ -116,7 +116,7 @@ void Reference::step(const Op& op) {
   if (optimizer_) optimizer_->step();
   const torch::NoGradGuard no_grad;
   for (const Param* param : order_) {
-    if (param->requires_grad) weights_.at(param).value.copy_(weights_.at(param).master);
+    if (param->requires_grad) weights_.at(param->ds_id).value.copy_(weights_.at(param->ds_id).master);
   }
 }
 
@@ -127,7 +127,7 @@ double Reference::clipping_scale_of_all() const {
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<torch::Tensor> gradients;
     for (const Param* param : order_) {
-      const torch::Tensor& gradient = weights_.at(param).gradient;
+      const torch::Tensor& gradient = weights_.at(param->ds_id).gradient;
       if (gradient.defined())
         gradients.push_back(partition_of(gradient.to(torch::kFloat32), rank, param->partition_numel(ranks)));
     }

@@ -30,7 +30,7 @@ class Reference {
   bool exists() const { return why_not_.empty(); }
   const std::string& why_not() const { return why_not_; }
   double last_loss() const { return last_loss_; }
-  torch::Tensor weight(const Param& param) const { return weights_.at(&param).value.detach(); }
+  torch::Tensor weight(const Param& param) const { return weights_.at(param.ds_id).value.detach(); }
 
  private:
   struct Weight {
@@ -52,7 +52,7 @@ class Reference {
   torch::ScalarType dtype_;
   TensorOptions options_;
   std::string why_not_;
-  std::map<const Param*, Weight> weights_;  // looked up, never walked
+  std::map<int, Weight> weights_;  // by ds_id
   std::vector<const Param*> order_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::vector<torch::Tensor> losses_;  // of the forward that backward follows, by rank

@@ -1,5 +1,6 @@
 #include "sim/tensors/torch/torch_tensors.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
@@ -46,6 +47,24 @@ void check_computes(torch::ScalarType dtype) {
   }
 }
 
+bool is_recorded(const std::vector<PlannedCall>& plan) {
+  return std::ranges::any_of(plan, [](const PlannedCall& call) {
+    return call.flow || call.read || call.module == PlannedCall::kNoModule || is_recorded(call.children);
+  });
+}
+
+void check_not_recorded(const Experiment& experiment) {
+  for (const Program& program : experiment.rank_programs) {
+    for (const Statement& statement : program) {
+      for (const Op& op : statement.ops) {
+        if (op.root_flow || is_recorded(op.plan))
+          throw BadInput("a recorded run has no values: what its modules compute is not known",
+                         "leave out --tensors");
+      }
+    }
+  }
+}
+
 }  // namespace
 
 TorchTensors::TorchTensors(const Experiment& experiment, const Behaviour& behaviour, int rank,
@@ -56,6 +75,7 @@ TorchTensors::TorchTensors(const Experiment& experiment, const Behaviour& behavi
       world_size_(static_cast<int>(experiment.rank_programs.size())),
       options_(with_dtype(options, experiment.settings)),
       dtype_(scalar_type(options_.dtype)) {
+  check_not_recorded(experiment_);
   check_computes(dtype_);
 }
 
