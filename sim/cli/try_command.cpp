@@ -70,6 +70,8 @@ Verdict try_on(const TryArguments& arguments, Backend& backend) {
   if (arguments.events && (!arguments.trace.empty() || arguments.format == Format::kJson)) {
     throw BadInput("--events prints its own lines", "leave out --trace and --format, or --events");
   }
+  if (arguments.events && arguments.backend.tensors.wanted())
+    throw BadInput("--events runs without values", "leave out --tensors, or --events");
   const bool sweeps = !arguments.events && backend.reports();
   const ReleaseSweep sweep = sweeps ? sweep_releases(experiment, arguments.seed) : ReleaseSweep{};
   std::vector<RunReport> reports;

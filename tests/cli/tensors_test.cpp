@@ -174,6 +174,11 @@ TEST_F(Tensors, HaveTheLossesOfRealReleases) {
         {1.00145638, 1.00025988, 0.882518888, 0.867813051}}},
       {"0.5.10", 1, skips, "--gas 2", {{0.992485225, 0.99192971, 0.969532847, 0.982183754}}},
       {"0.9.5", 1, skips, "--gas 2", {{0.992485225, 0.99192971, 0.964710236, 0.977297604}}},
+      {"0.15.2",
+       1,
+       "t:ABC t:ABC t:AC t:ABC t:ABC",
+       "--gas 2",
+       {{0.992485166, 0.990519643, 0.970697522, 0.972429693, 0.937450886}}},
       {"0.5.10", 1, skips, "--gas 3", {{0.992485225, 0.99192971, 0.989099503, 0.975691974}}},
       {"0.5.10",
        1,
@@ -216,6 +221,25 @@ TEST_F(Tensors, ClipAsTheConfigSays) {
       shell("zero3sim run " + folder.write("bad.yaml", scenario("gradient_clipping: -1, ", "step")));
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.errors, HasSubstr("gradient_clipping must be a number, 0 or more"));
+}
+
+// Biases, a weight that is no square, parameters that persist; by torch's Linear and by DeepSpeed's own (v0.19.8).
+TEST_F(Tensors, TrainBiasesAndOddShapes) {
+  const Folder folder;
+  const std::string file = folder.write(
+      "biases.yaml",
+      "zero3sim: 1\nname: biases\nmodel: {children: {A: \"Linear(8, 8)\", B: \"Linear(16, 8)\", C: "
+      "\"Linear(8, 8)\"}}\n"
+      "deepspeed_config: {zero_optimization: {stage: 3, stage3_param_persistence_threshold: 10}}\n"
+      "program: [{repeat: 3, do: [{train: A B C}]}]\nexpect: [{deepspeed: all, outcome: completes}]\n");
+  for (const char* release : {"0.9.5", "0.19.8"}) {
+    const json report =
+        report_of("zero3sim run " + file + " --ranks 3 --lr 0.1 --deepspeed " + std::string(release));
+    for (const json& rank : report.at("tensors")) {
+      EXPECT_EQ(rank.at("unlike_weights"), json::array()) << release;
+      for (const json& loss : rank.at("losses")) EXPECT_EQ(loss.at("value"), loss.at("reference")) << release;
+    }
+  }
 }
 
 TEST_F(Tensors, AreTheSameOnRealProcesses) {

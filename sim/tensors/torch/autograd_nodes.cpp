@@ -86,8 +86,7 @@ torch::Tensor zero3_linear(const torch::Tensor& input, const torch::Tensor& weig
   torch::Tensor output;
   {
     const torch::NoGradGuard no_grad;
-    output = input.matmul(weight.t());
-    if (bias.defined()) output += bias;
+    output = bias.defined() ? torch::addmm(bias, input, weight.t()) : input.matmul(weight.t());
   }
   if (!wants_grad(inputs)) return output;
   const auto node = std::make_shared<Zero3LinearNode>(input, weight);

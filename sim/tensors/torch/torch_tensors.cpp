@@ -36,13 +36,13 @@ TensorOptions with_dtype(TensorOptions options, const Settings& settings) {
 }
 
 // LibTorch 1.13 has no matrix products of fp16 on a CPU.
-void check_computes(torch::ScalarType dtype) {
+void check_computes(torch::ScalarType dtype, const std::string& name) {
   try {
     const torch::Tensor one = torch::ones({1, 1}, dtype);
     torch::linear(one, one);
   } catch (const c10::Error& error) {
-    throw BadInput(fmt::format("LibTorch {} cannot compute {} on this device: {}", TORCH_VERSION,
-                               toString(dtype), error.what_without_backtrace()),
+    throw BadInput(fmt::format("LibTorch {} cannot compute {} on this device: {}", TORCH_VERSION, name,
+                               error.what_without_backtrace()),
                    "--dtype float32 or bfloat16");
   }
 }
@@ -76,7 +76,7 @@ TorchTensors::TorchTensors(const Experiment& experiment, const Behaviour& behavi
       options_(with_dtype(options, experiment.settings)),
       dtype_(scalar_type(options_.dtype)) {
   check_not_recorded(experiment_);
-  check_computes(dtype_);
+  check_computes(dtype_, options_.dtype);
 }
 
 TorchTensors::~TorchTensors() = default;
