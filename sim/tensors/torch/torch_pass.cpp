@@ -80,7 +80,6 @@ Raised TorchPass::run(std::span<const Call> calls, bool grad_enabled, bool input
     const torch::Tensor output = call_in_turn(calls, stream);
     if (!keeps_loss) return;
     loss_ = loss_of(output);
-    tensors_.next_batch();
     tensors_.add_loss(loss_.item<double>());
   });
   in_engine_ = in_engine && raised;  // as the model leaves it

@@ -62,16 +62,17 @@ class TorchTensors final : public RankTensors {
   torch::ScalarType dtype() const { return dtype_; }
   const TensorOptions& options() const { return options_; }
   const Experiment& experiment() const { return experiment_; }
-  // Number of the next forward that makes a loss, from 0.
-  int64_t next_batch() { return batches_++; }
+  // Forwards that made a loss so far: the number of the next batch.
   int64_t batches() const { return batches_; }
-  void add_loss(double loss) { losses_.push_back(loss); }
+  void add_loss(double loss) {
+    losses_.push_back(loss);
+    ++batches_;
+  }
   // This rank's, until the ranks have summed theirs; then that of all.
   void set_squared_norm(double own) { squared_norm_ = own; }
   double squared_norm() const { return squared_norm_; }
   void wrote(const std::string& file) { files_.push_back(file); }
   void updated() { ++updates_; }
-  int64_t updates() const { return updates_; }
   // Whose backward runs: it hears of accumulated gradients. Hands back the one before.
   TorchPass* set_running(TorchPass* pass) { return std::exchange(running_, pass); }
 
