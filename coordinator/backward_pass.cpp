@@ -80,7 +80,7 @@ Raised ForwardPass::accumulate(Param& param, bool gradient) {
                          : !param.data_is_full && param.ds_numel > 0 && param.ds_shape.size() > 1;
   if (gradient && fails) {
     return raise(FailureKind::kEmptyWeight, "RuntimeError",
-                 shape_mismatch(param, runtime_.behaviour.partitioned_data_numel), {&param});
+                 shape_mismatch(param, runtime().behaviour.partitioned_data_numel), {&param});
   }
   return accumulated(param, gradient);
 }
@@ -104,7 +104,7 @@ Raised ForwardPass::run_node(int index, bool& gradient) {
 Raised ForwardPass::run_op(int index, bool& gradient) {
   const Node node = tape_.node(index);
   const bool wrapped =
-      runtime_.behaviour.linear_is_wrapped && node.module != nullptr && node.module->is_linear;
+      runtime().behaviour.linear_is_wrapped && node.module != nullptr && node.module->is_linear;
   if (wrapped) gradient = true;
   if (!node.saves) return nullptr;
   Raised raised = node.freed ? raise(FailureKind::kNoGradient, "RuntimeError", kSecondBackward)

@@ -191,7 +191,7 @@ Raised ForwardPass::use_weights(const Module& module, std::span<Param* const> we
   for (Param* param : weights) {
     if (Raised raised = read_weight(param, in_engine_)) return raised;
     if (param->data_is_full || param->ds_numel == 0) continue;
-    if (runtime_.behaviour.partitioned_data_numel > 0) {
+    if (runtime().behaviour.partitioned_data_numel > 0) {
       if (Raised raised = single_element_weight(module, param)) return raised;
       continue;
     }
@@ -243,7 +243,7 @@ Value ForwardPass::op(Module* module, std::span<const Value> inputs, std::span<P
     if (input.requires_grad && input.node >= 0) tape_.add_input(input.node);
   }
   // torch's Linear gives the bias its gradient first, DeepSpeed's own the weight.
-  const bool first_comes_first = is_linear && runtime_.behaviour.linear_is_wrapped;
+  const bool first_comes_first = is_linear && runtime().behaviour.linear_is_wrapped;
   for (size_t i = 0; i < weights.size(); ++i) {
     Param* param = weights[first_comes_first ? weights.size() - 1 - i : i];
     if (param->requires_grad) tape_.add_weight(param);
@@ -256,7 +256,7 @@ Value ForwardPass::op(Module* module, std::span<const Value> inputs, std::span<P
 // wrapped, it keeps its tensors all the same.)
 bool ForwardPass::saves_tensors(const Module& linear, std::span<const Value> inputs,
                                 std::span<Param* const> weights) const {
-  if (runtime_.behaviour.linear_is_wrapped || !linear.used_externals.empty()) return true;
+  if (runtime().behaviour.linear_is_wrapped || !linear.used_externals.empty()) return true;
   return std::ranges::any_of(inputs, &Value::requires_grad) ||
          std::ranges::any_of(
              weights, [](const Param* param) { return param->requires_grad && param->ds_shape.size() > 1; });
@@ -265,7 +265,7 @@ bool ForwardPass::saves_tensors(const Module& linear, std::span<const Value> inp
 // A Linear makes its input's gradient with its weight. (Where it is wrapped, it keeps the weight all the same.)
 int ForwardPass::kept_version(const Module& linear, std::span<const Value> inputs) const {
   if (linear.own_params.empty() || linear.own_params.front()->ds_shape.size() != 2) return -1;
-  const bool keeps = runtime_.behaviour.linear_is_wrapped ||
+  const bool keeps = runtime().behaviour.linear_is_wrapped ||
                      std::ranges::any_of(inputs, &Value::requires_grad) ||
                      std::ranges::any_of(linear.used_externals, &Param::requires_grad);
   return keeps ? linear.own_params.front()->data_version : -1;

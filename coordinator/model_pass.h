@@ -66,15 +66,17 @@ class ModelPass {
   Raised leaf_input_has_gradient(Module& leaf);
   Raised reduce_leaf_module_grads(const Module& leaf);
 
-  Process& process_;
-  Runtime& runtime_;
-  Partitioner& partitioner_;
+  Process& process() { return process_; }
+  const Runtime& runtime() const { return runtime_; }
 
  private:
   // Whether the optimizer has it, and so a hook on its gradient.
   bool is_optimized(const Param& param) const;
   bool reduced_with_leaf(const Param& param) const;
 
+  Process& process_;
+  Runtime& runtime_;
+  Partitioner& partitioner_;
   std::vector<Param*> gradients_;
   OnGradient on_gradient_;               // null: nobody reduces gradients
   std::vector<Param*> leaf_gradients_;   // accumulated or made, of params in leaf modules

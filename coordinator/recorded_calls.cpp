@@ -81,7 +81,7 @@ Value ForwardPass::wrap_recorded(const Call& call, NodeKind kind, ParameterOfflo
   const TensorCount& first = inputs ? call.flow->first_inputs : call.flow->first_outputs;
   int wrapped = inside_no_grad_region_ ? first.plain : tensors.requiring_grad;
   int reached = grad_enabled_ ? tensors.reached : 0;
-  if (runtime_.behaviour.wraps_containers) {
+  if (runtime().behaviour.wraps_containers) {
     wrapped += inside_no_grad_region_ ? first.contained : tensors.contained_requiring_grad;
     reached += grad_enabled_ ? tensors.contained_reached : 0;
   }

@@ -181,8 +181,8 @@ torch::Tensor TorchPass::read(Param* param) {
 
 torch::Tensor TorchPass::linear(const torch::Tensor& stream, const torch::Tensor& weight,
                                 const torch::Tensor& bias) const {
-  return runtime_.behaviour.linear_is_wrapped ? zero3_linear(stream, weight, bias)
-                                              : torch::linear(stream, weight, bias);
+  return runtime().behaviour.linear_is_wrapped ? zero3_linear(stream, weight, bias)
+                                               : torch::linear(stream, weight, bias);
 }
 
 void TorchPass::pre_hooks(Module& module, torch::Tensor& stream) {
@@ -246,7 +246,7 @@ Raised TorchPass::backward() {
   if (!has_loss()) return raise(FailureKind::kNoGradient, "RuntimeError", kNoGradFn);
   const DeeperBackward deeper(backward_depth_);
   TorchPass* outer = tensors_.set_running(this);
-  Raised raised = guarded([&] { (loss_ / runtime_.settings.gradient_accumulation_steps).backward(); });
+  Raised raised = guarded([&] { (loss_ / runtime().settings.gradient_accumulation_steps).backward(); });
   tensors_.set_running(outer);
   return raised;
 }
