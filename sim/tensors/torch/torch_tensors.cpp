@@ -182,13 +182,13 @@ Buffers TorchTensors::begin(const Collective& collective) {
     }
     case CollectiveKind::kReduceScatter: {
       // Averaged before they are summed, as DeepSpeed does.
+      std::vector<torch::Tensor> averaged;
+      for (const int ds_id : collective.ds_ids)
+        averaged.push_back(whole_gradient(params_.at(ds_id)).div_(world_size_));
       std::vector<torch::Tensor> parts;
       for (int owner = 0; owner < world_size_; ++owner) {
-        for (const int ds_id : collective.ds_ids) {
-          const TorchParam& param = params_.at(ds_id);
-          const int64_t shard = param.partition.numel();
-          parts.push_back(whole_gradient(param).div_(world_size_).narrow(0, owner * shard, shard));
-        }
+        for (size_t i = 0; i < averaged.size(); ++i)
+          parts.push_back(averaged[i].narrow(0, owner * collective.shards[i], collective.shards[i]));
       }
       open.send = parts.empty() ? torch::zeros({0}, dtype_) : torch::cat(parts);
       open.receive = torch::zeros({part}, dtype_);
@@ -296,21 +296,19 @@ void TorchTensors::compare_weights(TensorReport& report) const {
   for (const auto& [ds_id, param] : params_) {
     const torch::Tensor reference = reference_->weight(*param.param).flatten();
     const int64_t shard = param.partition.numel();
-    const int64_t first = std::min(rank_ * shard, param.param->ds_numel);
-    const int64_t length = std::min(shard, param.param->ds_numel - first);
-    const auto compare = [&](const torch::Tensor& own, int64_t begin) {
-      const torch::Tensor unlike = torch::nonzero(own != reference.narrow(0, begin, own.numel())).flatten();
+    const auto compare = [&](const torch::Tensor& own, const torch::Tensor& other, int64_t begin) {
+      const torch::Tensor unlike = torch::nonzero(own != other).flatten();
       if (unlike.numel() == 0) return true;
       const auto at = unlike[0].item<int64_t>();
       report.unlike_weights.push_back({param.param->name,
                                        begin + at,
                                        unlike.numel(),
-                                       {own[at].item<double>(), reference[begin + at].item<double>()}});
+                                       {own[at].item<double>(), other[at].item<double>()}});
       return false;
     };
-    const bool alike = length <= 0 || compare(param.partition.narrow(0, 0, length), first);
+    const bool alike = compare(param.partition, partition_of(reference, rank_, shard), rank_ * shard);
     if (alike && param.param->data_is_full && param.param->ds_status == ZeroParamStatus::kAvailable)
-      compare(param.variable.detach().flatten(), 0);
+      compare(param.variable.detach().flatten(), reference, 0);
   }
 }
 
