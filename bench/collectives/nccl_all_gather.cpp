@@ -4,10 +4,7 @@
 //
 // usage: mpirun -np N zero3sim_nccl_all_gather [--min BYTES] [--max BYTES] [--rounds N] [--params N]
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <exception>
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -16,8 +13,8 @@
 #include <cuda_runtime_api.h>
 #include <mpi.h>
 
+#include "bench/collectives/all_gather_bench.h"
 #include "coordinator/behaviour.h"
-#include "coordinator/param.h"
 #include "coordinator/release.h"
 #include "sim/backends/moved_data.h"
 #include "sim/backends/mpi/mpi_communicator.h"
@@ -30,13 +27,6 @@ namespace {
 
 using namespace zero3;
 using namespace zero3::sim;
-
-struct GatherOptions {
-  size_t min_bytes = 64 << 10;
-  size_t max_bytes = size_t{1} << 30;
-  int rounds = 20;
-  int params = 4;
-};
 
 // The buffer that both sides gather in, on the GPU, with this rank's part in its place.
 class DeviceParts final : public MovedData {
@@ -82,27 +72,6 @@ class DeviceParts final : public MovedData {
   PoolBuffer buffer_;
 };
 
-double slowest_seconds(const std::function<void()>& work) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  const double own = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  double slowest = 0;
-  MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return slowest;
-}
-
-double middle(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
-
-struct GatherTimes {
-  double raw_s = 0;
-  double backend_s = 0;
-  size_t wrong = 0;
-};
-
 // One all-gather at a time, until the GPU has it.
 class Gathers {
  public:
@@ -111,13 +80,7 @@ class Gathers {
         device_(device),
         parts_(device, job.rank(), job.size(), static_cast<size_t>(params) * shard_numel),
         communicator_(job, groups, device, behaviour_of(known_releases().back()), parts_, std::nullopt),
-        params_(static_cast<size_t>(params)) {
-    for (size_t i = 0; i < params_.size(); ++i) {
-      params_[i].ds_id = static_cast<int>(i);
-      params_[i].ds_numel = static_cast<int64_t>(shard_numel) * job.size();
-      pointers_.push_back(&params_[i]);
-    }
-  }
+        params_(params, shard_numel, job.size()) {}
 
   void raw() {
     const std::span<std::byte> parts = parts_.parts();
@@ -131,19 +94,12 @@ class Gathers {
     check_cuda(cudaStreamSynchronize(stream.get()), "an all-gather failed");
   }
   void backend() {
-    Communicator::Request request = -1;
-    if (communicator_.launch_all_gather(pointers_, request) || communicator_.wait(request))
-      job_.abort("an all-gather of the backend failed", 1);
+    params_.gather(job_, communicator_);
     check_cuda(cudaStreamSynchronize(device_.compute_stream().get()), "an all-gather failed");
   }
   GatherTimes times(int rounds) {
-    std::vector<double> raw_s;
-    std::vector<double> backend_s;
-    for (int round = 0; round < rounds; ++round) {
-      raw_s.push_back(slowest_seconds([this] { raw(); }));
-      backend_s.push_back(slowest_seconds([this] { backend(); }));
-    }
-    const GatherTimes times{middle(raw_s), middle(backend_s), parts_.wrong()};
+    const GatherTimes times = time_in_turns(
+        rounds, [this] { raw(); }, [this] { backend(); }, [this] { return parts_.wrong(); });
     communicator_.finish_all();
     return times;
   }
@@ -153,43 +109,20 @@ class Gathers {
   NcclDevice& device_;
   DeviceParts parts_;
   NcclCommunicator communicator_;
-  std::vector<Param> params_;
-  std::vector<Param*> pointers_;
+  GatheredParams params_;
 };
-
-void print_head(const MpiJob& job, const GatherOptions& options) {
-  std::printf("# %d GPUs, %d params coalesced, median of %d rounds\n", job.size(), options.params,
-              options.rounds);
-  std::printf("#%11s %12s %8s %6s %6s %28s %28s %6s %8s\n", "", "", "", "", "", "ncclAllGather", "backend",
-              "", "");
-  std::printf("#%11s %12s %8s %6s %6s %10s %8s %8s %10s %8s %8s %6s %8s\n", "size", "count", "type", "redop",
-              "root", "time", "algbw", "busbw", "time", "algbw", "busbw", "#wrong", "ratio");
-  std::printf("#%11s %12s %8s %6s %6s %10s %8s %8s %10s %8s %8s\n", "(B)", "(elements)", "", "", "", "(us)",
-              "(GB/s)", "(GB/s)", "(us)", "(GB/s)", "(GB/s)");
-}
-
-void print_times(const MpiJob& job, size_t count, const GatherTimes& times) {
-  const double bytes = static_cast<double>(count) * sizeof(uint32_t) * job.size();
-  const double bus = (job.size() - 1.0) / job.size();
-  const auto bandwidth = [bytes](double time_s) { return bytes / time_s / 1e9; };
-  std::printf("%12.0f %12zu %8s %6s %6s %10.1f %8.2f %8.2f %10.1f %8.2f %8.2f %6zu %8.3f\n", bytes, count,
-              "uint32", "none", "-1", times.raw_s * 1e6, bandwidth(times.raw_s), bandwidth(times.raw_s) * bus,
-              times.backend_s * 1e6, bandwidth(times.backend_s), bandwidth(times.backend_s) * bus,
-              times.wrong, times.raw_s / times.backend_s);
-  std::fflush(stdout);
-}
 
 void measure_on_gpus(MpiJob& job, const GatherOptions& options) {
   const MpiGroups groups(job);
   NcclDevice device(job);
   device.connect(job);
-  if (job.rank() == 0) print_head(job, options);
+  if (job.rank() == 0) print_head(job, options, "GPUs", "ncclAllGather");
   const size_t of_all =
       sizeof(uint32_t) * static_cast<size_t>(job.size()) * static_cast<size_t>(options.params);
   for (size_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 4) {
     const size_t shard_numel = std::max<size_t>(bytes / of_all, 1);
     const GatherTimes times = Gathers(job, groups, device, options.params, shard_numel).times(options.rounds);
-    if (job.rank() == 0) print_times(job, shard_numel * static_cast<size_t>(options.params), times);
+    if (job.rank() == 0) print_row(job, "uint32", shard_numel * static_cast<size_t>(options.params), times);
   }
   device.disconnect(job);
 }
@@ -197,12 +130,9 @@ void measure_on_gpus(MpiJob& job, const GatherOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  GatherOptions options;
+  GatherOptions options{.min_bytes = 64 << 10, .max_bytes = size_t{1} << 30, .rounds = 20};
   CLI::App app("All-gathers of the NCCL backend beside NCCL's own");
-  app.add_option("--min", options.min_bytes, "Smallest size, bytes")->transform(CLI::AsSizeValue(false));
-  app.add_option("--max", options.max_bytes, "Largest size, bytes")->transform(CLI::AsSizeValue(false));
-  app.add_option("--rounds", options.rounds, "Of each size")->check(CLI::Range(1, 100000));
-  app.add_option("--params", options.params, "Coalesced in one all-gather")->check(CLI::Range(1, 4096));
+  add_gather_options(app, options);
   CLI11_PARSE(app, argc, argv);
   MpiJob job(60'000);
   try {
