@@ -18,6 +18,12 @@ int count_of(size_t elements) {
   return static_cast<int>(elements);
 }
 
+// Of 27 bits, which Open MPI and MPICH take: other headers have other tags, but for one in a hundred million.
+int tag_of(const CollectiveHeader& header) {
+  const uint64_t hash = fnv1a({reinterpret_cast<const char*>(&header), sizeof(header)});
+  return static_cast<int>((hash ^ hash >> 32) & 0x7ffffff);
+}
+
 }  // namespace
 
 MpiGroups::MpiGroups(MpiJob& job) {
@@ -35,12 +41,6 @@ bool MpiCommunicator::has_open_collectives() {
       posted_, [](const std::unique_ptr<Posted>& posted) { return posted != nullptr && !complete(*posted); });
 }
 
-// Of 27 bits, which Open MPI and MPICH take: other headers have other tags, but for one in a hundred million.
-int MpiCommunicator::Header::tag() const {
-  const uint64_t hash = fnv1a({reinterpret_cast<const char*>(this), sizeof(*this)});
-  return static_cast<int>((hash ^ hash >> 32) & 0x7ffffff);
-}
-
 bool MpiCommunicator::complete(Posted& posted) {
   int done = 0;
   const auto count = static_cast<int>(posted.requests.size());
@@ -52,8 +52,7 @@ Raised MpiCommunicator::start() {
   const Collective& collective = sequence().back();
   posted_.push_back(std::make_unique<Posted>());
   Posted& posted = *posted_.back();
-  posted.own = {static_cast<int64_t>(collective.kind), collective.numel(), collective.source_rank,
-                static_cast<int64_t>(collective.number)};
+  posted.own = header_of(collective);
   if (collective.kind == CollectiveKind::kAllGather) {
     post_all_gather(collective, posted);
   } else {
@@ -68,7 +67,7 @@ void MpiCommunicator::post_all_gather(const Collective& collective, Posted& post
   const auto own = static_cast<size_t>(rank());
   const size_t part = parts.size() / ranks;
   const int count = count_of(part);
-  const int tag = posted.own.tag();
+  const int tag = tag_of(posted.own);
   MPI_Comm group = groups_.data(collective.group);
   posted.requests.resize(2 * (ranks - 1));
   MPI_Request* request = posted.requests.data();
@@ -87,8 +86,8 @@ void MpiCommunicator::post_all_gather(const Collective& collective, Posted& post
 void MpiCommunicator::post_headers(const Collective& collective, Posted& posted) {
   posted.all.resize(static_cast<size_t>(world_size()));
   posted.requests.resize(1);
-  MPI_Iallgather(&posted.own, sizeof(Header), MPI_BYTE, posted.all.data(), sizeof(Header), MPI_BYTE,
-                 groups_.headers(collective.group), posted.requests.data());
+  MPI_Iallgather(&posted.own, sizeof(CollectiveHeader), MPI_BYTE, posted.all.data(), sizeof(CollectiveHeader),
+                 MPI_BYTE, groups_.headers(collective.group), posted.requests.data());
 }
 
 void MpiCommunicator::post_data(const Collective& collective, Posted& posted) {
@@ -130,7 +129,7 @@ Raised MpiCommunicator::finish() {
     if (others_differ || !complete(*posted)) return false;
     if (posted->has_data) return true;
     others_differ =
-        std::ranges::any_of(posted->all, [&](const Header& other) { return other != posted->own; });
+        std::ranges::any_of(posted->all, [&](const CollectiveHeader& other) { return other != posted->own; });
     if (!others_differ) post_data(collective, *posted);
     return false;
   };

@@ -19,6 +19,7 @@
 
 #include "sim/backends/backend.h"
 #include "sim/backends/moved_data.h"
+#include "sim/backends/mpi/collective_header.h"
 #include "sim/backends/mpi/mpi_job.h"
 #include "sim/backends/rank_communicator.h"
 
@@ -55,18 +56,9 @@ class MpiCommunicator final : public RankCommunicator {
   bool has_open_collectives();
 
  private:
-  struct Header {
-    int64_t kind;
-    int64_t numel;
-    int64_t source_rank;
-    int64_t number;
-
-    bool operator==(const Header&) const = default;
-    int tag() const;
-  };
   struct Posted {
-    Header own = {};
-    std::vector<Header> all = {};  // of all ranks; an all-gather has none
+    CollectiveHeader own = {};
+    std::vector<CollectiveHeader> all = {};  // of all ranks; an all-gather has none
     std::vector<int64_t> ints = {};
     std::vector<std::byte> of_all = {};      // of a reduce-scatter: what each rank sends to this one
     std::vector<MPI_Request> requests = {};  // of an all-gather's messages; of the headers, then of the data

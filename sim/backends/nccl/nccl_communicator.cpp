@@ -92,11 +92,10 @@ void NcclCommunicator::send_up(const Collective& collective, Transfer& transfer)
 }
 
 void NcclCommunicator::announce(const Collective& collective, Transfer& transfer) {
-  transfer.own = {static_cast<int64_t>(collective.kind), collective.numel(), collective.source_rank,
-                  static_cast<int64_t>(collective.number)};
+  transfer.own = header_of(collective);
   transfer.all.resize(static_cast<size_t>(world_size()));
-  MPI_Iallgather(&transfer.own, sizeof(Header), MPI_BYTE, transfer.all.data(), sizeof(Header), MPI_BYTE,
-                 groups_.headers(collective.group), &transfer.headers);
+  MPI_Iallgather(&transfer.own, sizeof(CollectiveHeader), MPI_BYTE, transfer.all.data(),
+                 sizeof(CollectiveHeader), MPI_BYTE, groups_.headers(collective.group), &transfer.headers);
 }
 
 Raised NcclCommunicator::start() {
@@ -130,8 +129,8 @@ void NcclCommunicator::progress(ProcessGroup group) {
     MPI_Test(&transfer.headers, &all_told, MPI_STATUS_IGNORE);
     if (all_told == 0) return;
     announced.pop_front();
-    const bool meets =
-        std::ranges::all_of(transfer.all, [&](const Header& other) { return other == transfer.own; });
+    const bool meets = std::ranges::all_of(
+        transfer.all, [&](const CollectiveHeader& other) { return other == transfer.own; });
     transfer.stage = meets ? Stage::kBegun : Stage::kNeverMeets;
     if (meets) begin(index, transfer);
   }

@@ -19,6 +19,7 @@
 #include "sim/backends/backend.h"
 #include "sim/backends/device_usage.h"
 #include "sim/backends/moved_data.h"
+#include "sim/backends/mpi/collective_header.h"
 #include "sim/backends/mpi/mpi_communicator.h"
 #include "sim/backends/mpi/mpi_job.h"
 #include "sim/backends/nccl/memory_pool.h"
@@ -45,14 +46,6 @@ class NcclCommunicator final : public RankCommunicator {
   DeviceUsage usage() const;
 
  private:
-  struct Header {
-    int64_t kind;
-    int64_t numel;
-    int64_t source_rank;
-    int64_t number;
-
-    bool operator==(const Header&) const = default;
-  };
   enum class Stage {
     kAnnounced,   // the other ranks are told
     kBegun,       // all have issued the same: it is NCCL's
@@ -61,8 +54,8 @@ class NcclCommunicator final : public RankCommunicator {
   // A collective on its way.
   struct Transfer {
     Stage stage = Stage::kAnnounced;
-    Header own = {};
-    std::vector<Header> all = {};  // of all ranks
+    CollectiveHeader own = {};
+    std::vector<CollectiveHeader> all = {};  // of all ranks
     MPI_Request headers = MPI_REQUEST_NULL;
     std::vector<int64_t> ints = {};  // of a broadcast of ints
     Buffers host = {};               // the data's own; on a device if it is
